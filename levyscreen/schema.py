@@ -1,0 +1,53 @@
+"""Every on-disk table: columns, Arrow types, units, and what null means. Names are imported from here, never retyped."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from levyscreen.types import LineClass
+
+# The cohort cache ---------------------------------------------------------------------------------------------------
+
+COUNTED_CLASSES = tuple(LineClass)
+
+
+def count_column(line_class: LineClass) -> str:
+    """Column of RECORDS that counts a record's lines of one class, for instance n_not_a_number."""
+    return f"n_{line_class.name.lower()}"
+
+
+# A row for each record file, sorted by record_id, then file.
+RECORDS = pa.schema(
+    [
+        pa.field("record_id", pa.int64()),  # null: the file names none
+        pa.field("file", pa.string()),  # the record's own file name, no folder
+        pa.field("problem", pa.string()),  # why the record is unreadable; null for a readable one
+        pa.field("age", pa.float64()),  # years; null here and below: missing
+        pa.field("gender", pa.float64()),  # 0 female, 1 male
+        pa.field("height", pa.float64()),  # cm
+        pa.field("icu_type", pa.float64()),  # 1 coronary, 2 cardiac surgery recovery, 3 medical, 4 surgical
+        pa.field("weight", pa.float64()),  # kg, the first valid value
+        pa.field("n_lines", pa.int32()),  # data lines; the sum of the counts below
+        *(pa.field(count_column(c), pa.int32()) for c in COUNTED_CLASSES),
+    ]
+)
+
+# A row for each numeric line of a known variable, in the order of RECORDS, then time, variable, value.
+READINGS = pa.schema(
+    [
+        pa.field("record", pa.int32()),  # row of RECORDS
+        pa.field("time_hours", pa.float32()),
+        pa.field("variable", pa.int16()),  # index into the variable set, whose names are in the footer
+        pa.field("value", pa.float64()),  # as written, in the variable's unit
+        pa.field("line_class", pa.uint8()),  # LineClass by the variable set's own ranges
+    ]
+)
+
+# Examples of lines that are not readings: at most a few for each file and class; the counts are in RECORDS.
+REJECTS = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        pa.field("line", pa.int32()),  # 1 is the header
+        pa.field("line_class", pa.string()),  # lower-case name of a LineClass
+    ]
+)
