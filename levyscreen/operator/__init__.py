@@ -1,1 +1,18 @@
+"""Levy Attention as pure functions over tensors, in the exact folded form.
 
+Per head: `build_field` once a record, then `read` (mean path and signals) or `read_beam` (and the beam itself) for as
+many queries as there are; `deviation` and `draw` work from the beam.
+"""
+
+from levyscreen.operator.draws import draw
+from levyscreen.operator.field import Field, build_field, mean_path
+from levyscreen.operator.grid import Grid
+from levyscreen.operator.kernel import unit
+from levyscreen.operator.phi import phi
+from levyscreen.operator.pushforward import deviation, output_gradient
+from levyscreen.operator.signals import Beam, Reading, read, read_beam
+
+__all__ = [
+    "Beam", "Field", "Grid", "Reading", "build_field", "deviation", "draw", "mean_path", "output_gradient", "phi",
+    "read", "read_beam", "unit",
+]

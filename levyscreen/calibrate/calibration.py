@@ -1,0 +1,231 @@
+"""A fitted calibration: the affine scale and the conformal quantiles as plain numbers, and their JSON.
+
+By default the same targets fit both, as in the paper: two parameters a variable, shrunk, cost far less coverage than
+halving the targets costs in the noise of the quantiles. `split_by` asks for the strict split, in which the conformal
+guarantee holds to the letter: the scale from every other patient, the quantiles from the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
+from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_unbounded
+from levyscreen.calibrate.scores import Float64s, Floats, paired
+from levyscreen.errors import CalibrationError, UsageError
+
+SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence")
+BY = ("variable", "nothing")
+FORMAT = 1
+Indices = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """What turns one signal of one model into a scale and an interval, both in z-scored units of the prediction.
+
+    V variables, L levels. With by = "nothing" the arrays by variable hold the pooled numbers.
+    """
+
+    signal: str  # one of SIGNALS
+    by: str  # "variable" | "nothing"
+    variables: tuple[str, ...]  # names, in the order that indices count in
+    pooled: Affine  # the global (a, b)
+    a: Float64s  # (V,)
+    b: Float64s  # (V,)
+    n_targets: NDArray[np.int64]  # (V,), behind the quantiles
+    levels: tuple[float, ...]  # nominal coverages
+    quantiles: Float64s  # (L,) Q_alpha over all targets
+    quantiles_by_variable: Float64s  # (L, V); +inf where the variable has too few targets
+    provenance: dict[str, Any] = field(default_factory=dict)  # seed, records, targets, cohort fingerprint
+
+    @property
+    def rankable(self) -> bool:
+        """False where the global fit has a = 0: the scale is then a constant, and a ranking by it says nothing."""
+        return self.pooled.carries_signal
+
+    def scale(self, signal: Floats, variable: Indices) -> Floats:
+        """The scale s = a_v signal + b_v in z units, of any one shape, in the signal's precision (eq:predictive)."""
+        signal = _floating(signal)
+        self._check_variables(variable)
+        a, b = self.a.astype(signal.dtype), self.b.astype(signal.dtype)
+        return np.asarray(a[variable] * signal + b[variable])
+
+    def half_width(self, scale: Floats, variable: Indices, level: float) -> Floats:
+        """Half the conformal interval, Q_alpha(variable) * scale, in z units (eq:conformal); may be infinite.
+
+        Raises CalibrationError for a level that was not calibrated.
+        """
+        scale = _floating(scale)
+        self._check_variables(variable)
+        q = self.quantiles_by_variable[self.level_index(level)].astype(scale.dtype)
+        return np.asarray(q[variable] * scale)
+
+    def level_index(self, level: float) -> int:
+        """Where a nominal level stands among `levels`. Raises CalibrationError if it does not."""
+        for index, known in enumerate(self.levels):
+            if math.isclose(level, known, abs_tol=1e-9):
+                return index
+        raise CalibrationError(
+            f"no interval at level {level:g}: calibrated at {', '.join(map('{:g}'.format, self.levels))}"
+        )
+
+    def _check_variables(self, variable: Indices) -> None:
+        if np.size(variable) and not (np.min(variable) >= 0 and np.max(variable) < len(self.variables)):
+            raise CalibrationError(
+                f"variable {int(np.max(variable))} (least {int(np.min(variable))}) asked, "
+                f"calibrated for the {len(self.variables)} variables 0 to {len(self.variables) - 1}"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain objects that strict JSON takes and `from_json` reads back, bit for bit; null is infinity."""
+
+        def finite(row: Float64s) -> list[float | None]:
+            return [None if math.isinf(x) else x for x in row.tolist()]
+
+        data = {
+            "format": FORMAT,
+            "signal": self.signal,
+            "by": self.by,
+            "variables": list(self.variables),
+            "global": {"a": self.pooled.a, "b": self.pooled.b},
+            "a": self.a.tolist(),
+            "b": self.b.tolist(),
+            "n_targets": self.n_targets.tolist(),
+            "levels": list(self.levels),
+            "quantiles": finite(self.quantiles),
+            "quantiles_by_variable": [finite(row) for row in self.quantiles_by_variable],
+            "provenance": self.provenance,
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
+        return plain
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Calibration:
+        """The calibration that `to_json` wrote. Raises CalibrationError for anything else."""
+        if data.get("format") != FORMAT:
+            raise CalibrationError(f"calibration of format {data.get('format')!r}, this version reads {FORMAT}")
+        try:
+            calibration = _from_plain(data)
+        except (KeyError, TypeError, ValueError) as err:
+            raise CalibrationError(f"not a calibration: {type(err).__name__} {err}") from err
+        _check_shapes(calibration)
+        return calibration
+
+
+def fit_calibration(
+    signal: ArrayLike,
+    signal_name: str,
+    mean: ArrayLike,
+    target: ArrayLike,
+    variable: ArrayLike,
+    names: Sequence[str],
+    *,
+    by: str = "variable",
+    levels: Sequence[float] = (0.8, 0.9, 0.95),
+    split_by: ArrayLike | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Calibration:
+    """Fit the scale and the quantiles on held-out targets; signal, mean, target, variable and split_by are (N,).
+
+    `mean` and `target` are z-scored, `variable` indexes `names`, `split_by` is each target's record for a strict split.
+    Warns (CalibrationWarning) with the names of variables too rare for a finite interval. Raises UsageError for an
+    unknown signal, `by` or level and for unequal or non-finite inputs, CalibrationError where there is nothing to fit.
+    """
+    _check_request(signal_name, by, levels)
+    if not np.size(target):
+        raise CalibrationError("no targets to calibrate on")
+    s, mu, y = paired(**{signal_name: signal}, mean=mean, target=target)
+    v = _checked_variable(variable, len(y), len(names))
+    error, n_variables = y - mu, len(names)
+    fit, rest = _halves(split_by, len(y))
+    pooled = fit_global(s[fit], error[fit])
+    a, b = np.full(n_variables, pooled.a), np.full(n_variables, pooled.b)
+    if by == "variable":
+        a, b = fit_by_variable(s[fit], error[fit], v[fit], n_variables, pooled)
+    score = np.abs(error[rest]) / (a[v[rest]] * s[rest] + b[v[rest]])
+    overall = quantiles(score, levels)
+    each = np.repeat(overall[:, None], n_variables, axis=1)  # (L, V)
+    if by == "variable":
+        each = quantiles_by_variable(score, v[rest], n_variables, levels)
+    warn_of_unbounded(each, levels, names)
+    return Calibration(
+        signal=signal_name,
+        by=by,
+        variables=tuple(names),
+        pooled=pooled,
+        a=a,
+        b=b,
+        n_targets=np.bincount(v[rest], minlength=n_variables),
+        levels=tuple(float(level) for level in levels),
+        quantiles=overall,
+        quantiles_by_variable=each,
+        provenance=dict(provenance or {}) | {"split": "none" if split_by is None else "every other record"},
+    )
+
+
+def _floating(values: ArrayLike) -> Floats:
+    array = np.asarray(values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def _halves(split_by: ArrayLike | None, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Masks (N,) of the targets for the scale and for the quantiles: all twice, or every other record and the rest."""
+    if split_by is None:
+        return np.ones(n, dtype=np.bool_), np.ones(n, dtype=np.bool_)
+    records, place = np.unique(np.asarray(split_by), return_inverse=True)
+    if place.shape != (n,) or len(records) < 2:
+        raise CalibrationError(
+            f"a split by record needs {n} record ids of 2 records or more, got {place.shape} of {len(records)}"
+        )
+    first = place % 2 == 0
+    return first, ~first
+
+
+def _check_request(signal_name: str, by: str, levels: Sequence[float]) -> None:
+    if signal_name not in SIGNALS:
+        raise UsageError(f"signal {signal_name!r} is not one of {', '.join(SIGNALS)}")
+    if by not in BY:
+        raise UsageError(f"calibration by {by!r} is not one of {', '.join(BY)}")
+    if not levels or not all(0 < level < 1 for level in levels):
+        raise UsageError(f"levels must lie between 0 and 1, got {', '.join(map(str, levels)) or 'none'}")
+
+
+def _checked_variable(variable: ArrayLike, n: int, n_variables: int) -> Indices:
+    v = np.asarray(variable)
+    if v.shape != (n,) or v.dtype.kind not in "iu" or v.min() < 0 or v.max() >= n_variables:
+        raise UsageError(f"variable must be {n} indices from 0 to {n_variables - 1}, got {v.dtype} {v.shape}")
+    return v
+
+
+def _from_plain(data: Mapping[str, Any]) -> Calibration:
+    def floats(row: Any) -> Float64s:
+        return np.array([math.inf if x is None else x for x in row], dtype=np.float64)
+
+    return Calibration(
+        signal=data["signal"],
+        by=data["by"],
+        variables=tuple(data["variables"]),
+        pooled=Affine(float(data["global"]["a"]), float(data["global"]["b"])),
+        a=floats(data["a"]),
+        b=floats(data["b"]),
+        n_targets=np.array(data["n_targets"], dtype=np.int64),
+        levels=tuple(data["levels"]),
+        quantiles=floats(data["quantiles"]),
+        quantiles_by_variable=np.stack([floats(row) for row in data["quantiles_by_variable"]]),
+        provenance=dict(data["provenance"]),
+    )
+
+
+def _check_shapes(c: Calibration) -> None:
+    variables, levels = len(c.variables), len(c.levels)
+    shapes = [x.shape for x in (c.a, c.b, c.n_targets, c.quantiles, c.quantiles_by_variable)]
+    if shapes != [(variables,), (variables,), (variables,), (levels,), (levels, variables)]:
+        raise CalibrationError(f"damaged calibration: {variables} variables and {levels} levels, arrays of {shapes}")

@@ -1,0 +1,161 @@
+"""The training loop."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levyscreen.config import ModelConfig, TrainingConfig
+from levyscreen.errors import TrainingError
+from levyscreen.learn import checkpoint
+from levyscreen.learn.checkpoint import Epoch, Progress
+from levyscreen.learn.data import TrainingData, epoch_seed
+from levyscreen.learn.losses import summed_loss
+from levyscreen.model.network import Network, build
+from levyscreen.records.batches import Batcher, by_tokens, similar_length
+from levyscreen.types import Batch
+
+VALIDATION_TOKENS = 16_384  # padded readings a batch
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Called as training goes: after each step (step, steps, mean loss so far), after each epoch."""
+
+    step: Callable[[int, int, float], None] = lambda step, steps, loss: None
+    epoch: Callable[[Progress], None] = lambda progress: None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained network with its best weights, and the way there."""
+
+    network: Network
+    progress: Progress
+
+
+def fit(
+    data: TrainingData,
+    model: ModelConfig,
+    config: TrainingConfig,
+    folder: Path,
+    device: torch.device,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> Fitted:
+    """Trains on the training records, stops by the validation records, keeps the best weights.
+
+    State goes to `folder` after each epoch; with `resume`, a training cut off there goes on and ends in the same
+    weights as one that was not. Raises TrainingError where the state there is of another training.
+    """
+    watch = watch or Watch()
+    folder.mkdir(parents=True, exist_ok=True)
+    trainer = _Trainer(data, model, config, device)
+    if resume and (folder / checkpoint.FILE).exists():
+        trainer.restore(folder)
+    while not trainer.finished:
+        trainer.run_epoch(watch)
+        trainer.save(folder)
+        watch.epoch(trainer.progress)
+    trainer.network.load_state_dict(trainer.best)
+    return Fitted(trainer.network.eval(), trainer.progress)
+
+
+class _Trainer:
+    def __init__(self, data: TrainingData, model: ModelConfig, config: TrainingConfig, device: torch.device):
+        self.data, self.config, self.device = data, config, device
+        self.train_part = data.part(data.split.train)
+        validation = data.part(data.split.validation)
+        self.validation = Batcher(validation, data.targets(validation, epoch_seed(config.seed, 0)))
+        self.network = build(model, config.seed).to(device)
+        self.optimiser = torch.optim.AdamW(
+            self.network.parameters(), lr=config.peak_rate, weight_decay=config.weight_decay, fused=True
+        )
+        steps = config.epochs * -(-len(self.train_part) // config.batch_records)
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimiser, config.peak_rate, total_steps=steps, pct_start=config.warm_up
+        )
+        self.progress = Progress(_fingerprint(data, model, config))
+        self.best = _copy(self.network)
+
+    @property
+    def finished(self) -> bool:
+        waited = self.progress.epoch - self.progress.best_epoch
+        return self.progress.epoch >= self.config.epochs or waited >= self.config.patience
+
+    def restore(self, folder: Path) -> None:
+        progress, best = checkpoint.load(folder, self.network, self.optimiser, self.schedule)
+        if progress.fingerprint != self.progress.fingerprint:
+            raise TrainingError(
+                f"{folder / checkpoint.FILE} belongs to a training with other records or settings: "
+                "give the same ones, another --out, or no --resume"
+            )
+        self.progress, self.best = progress, best
+
+    def save(self, folder: Path) -> None:
+        checkpoint.save(folder, self.progress, self.network, self.best, self.optimiser, self.schedule)
+
+    def run_epoch(self, watch: Watch) -> None:
+        start, epoch = time.perf_counter(), self.progress.epoch + 1
+        train_loss = self._train(epoch, watch)
+        validation_loss = self._validate()
+        if not np.isfinite(train_loss) or not np.isfinite(validation_loss):
+            raise TrainingError(f"the loss is not finite in epoch {epoch}: try a lower learning rate")
+        if validation_loss < self.progress.best_loss:
+            self.progress.best_epoch, self.progress.best_loss = epoch, validation_loss
+            self.best = _copy(self.network)
+        rate = float(self.optimiser.param_groups[0]["lr"])
+        self.progress.history.append(Epoch(epoch, train_loss, validation_loss, rate, time.perf_counter() - start))
+
+    def _train(self, epoch: int, watch: Watch) -> float:
+        seed = epoch_seed(self.config.seed, epoch)
+        torch.manual_seed(seed)
+        batcher = Batcher(self.train_part, self.data.targets(self.train_part, seed))
+        plan = similar_length(batcher.context_lengths, self.config.batch_records, np.random.default_rng(seed))
+        self.network.train()
+        total, count = 0.0, 0
+        for step, batch in enumerate(batcher.batches(plan), start=1):
+            targets = int(batch.query_mask.sum())
+            total += self._step(batch.to(self.device), targets)
+            count += targets
+            watch.step(step, len(plan), total / count)
+        return total / count
+
+    def _step(self, batch: Batch, targets: int) -> float:
+        loss = summed_loss(self.network, batch, self.config)
+        self.optimiser.zero_grad(set_to_none=True)
+        (loss / targets).backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)
+        self.optimiser.step()
+        self.schedule.step()
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def _validate(self) -> float:
+        self.network.eval()
+        total, count = 0.0, 0
+        for batch in self.validation.batches(by_tokens(self.validation.context_lengths, VALIDATION_TOKENS)):
+            total += float(summed_loss(self.network, batch.to(self.device), self.config))
+            count += int(batch.query_mask.sum())
+        return total / count
+
+
+def _copy(network: torch.nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
+
+
+def _fingerprint(data: TrainingData, model: ModelConfig, config: TrainingConfig) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    settings = [model.to_json(), config.to_json(), data.preprocessor.to_json()]
+    digest.update(json.dumps(settings, sort_keys=True).encode())
+    for array in (data.readings.record_id, data.readings.offsets, data.readings.value, *vars(data.split).values()):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,72 @@
+"""The one cross-attention layer from queries into encoded readings: `levy`, or `softmax` as the matched control.
+
+Both have the same projections and differ by the channel map of eq:positions: 516 parameters at width 128 and 4 heads.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from levyscreen.config import ModelConfig
+from levyscreen.model.encoder import join_heads, split_heads
+from levyscreen.operator import Field, Grid, build_field, mean_path, unit
+
+
+class Decode(nn.Module):
+    """Shared projections; subclasses say how a query reads the keys."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.heads = config.heads
+        self.query = nn.Linear(config.width, config.width)
+        self.key = nn.Linear(config.width, config.width)
+        self.value = nn.Linear(config.width, config.width)
+        self.out = nn.Linear(config.width, config.width)
+
+    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
+        """Concatenated heads' outputs a (R, m, width), before `out`.
+
+        `query` (R, m, width) embedded queries, `tokens` (R, n, width), `time` and `mask` (R, n).
+        """
+        raise NotImplementedError
+
+
+class LevyDecode(Decode):
+    """Levy Attention on its mean path; `project_query` and `field` are its two sides, for the signals."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
+        self.grid = Grid(config.time_cells, config.channel_cells)
+        self.tau = config.tau
+        self.channel = nn.Linear(config.width, config.heads)
+
+    def project_query(self, query: Tensor) -> Tensor:
+        """Unit queries a head: (R, m, width) -> (R, H, m, d)."""
+        return unit(split_heads(self.query(query), self.heads))
+
+    def field(self, tokens: Tensor, time: Tensor, mask: Tensor) -> Field:
+        """The record's side, (R, H, ...), from tokens (R, n, width), time and mask (R, n)."""
+        channel = torch.sigmoid(self.channel(tokens)).transpose(1, 2)  # (R, H, n)
+        key, value = split_heads(self.key(tokens), self.heads), split_heads(self.value(tokens), self.heads)
+        return build_field(key, value, time.unsqueeze(1), channel, self.grid, mask.unsqueeze(1))
+
+    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
+        """See Decode."""
+        return join_heads(mean_path(self.project_query(query), self.field(tokens, time, mask)))
+
+
+class SoftmaxDecode(Decode):
+    """Ordinary scaled dot-product cross-attention."""
+
+    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
+        """See Decode."""
+        q, k, v = (
+            split_heads(projection(x), self.heads)
+            for projection, x in ((self.query, query), (self.key, tokens), (self.value, tokens))
+        )
+        return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :]))
+
+
+DECODES: dict[str, type[Decode]] = {"levy": LevyDecode, "softmax": SoftmaxDecode}

@@ -1,0 +1,37 @@
+"""Tokens and queries: a reading is value + time + variable, a query time + variable."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from levyscreen.config import ModelConfig
+
+
+class Embedding(nn.Module):
+    """Linear value, Fourier features of time, a learned vector a variable, added (sec:setup)."""
+
+    frequencies: Tensor
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        ends = math.log(config.lowest_frequency), math.log(config.highest_frequency)
+        cycles = torch.logspace(*ends, config.frequencies, base=math.e)
+        self.register_buffer("frequencies", 2 * math.pi * cycles, persistent=False)
+        self.value = nn.Linear(1, config.width)
+        self.time = nn.Linear(2 * config.frequencies, config.width)
+        self.variable = nn.Embedding(config.variables, config.width)
+
+    def query(self, time: Tensor, variable: Tensor) -> Tensor:
+        """`time` in [0, 1] and `variable` (...,) give (..., width)."""
+        phase = time.unsqueeze(-1) * self.frequencies
+        fourier = torch.cat([phase.sin(), phase.cos()], dim=-1)
+        embedded: Tensor = self.time(fourier) + self.variable(variable)
+        return embedded
+
+    def token(self, time: Tensor, variable: Tensor, value: Tensor) -> Tensor:
+        """As `query`, with the z-scored `value` (...,)."""
+        embedded: Tensor = self.query(time, variable) + self.value(value.unsqueeze(-1))
+        return embedded

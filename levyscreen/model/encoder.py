@@ -1,0 +1,66 @@
+"""Pre-norm self-attention over a record's readings."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from levyscreen.config import ModelConfig
+from levyscreen.model.dropout import Dropout
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(R, n, width) -> (R, heads, n, width / heads)."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """(R, heads, n, d) -> (R, n, heads d)."""
+    return x.transpose(1, 2).flatten(-2)
+
+
+class Block(nn.Module):
+    """Self-attention and feed-forward, each on a residual branch with dropout.
+
+    None on the attention weights, so that the fused kernel serves in training too.
+    """
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.heads = config.heads
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.qkv = nn.Linear(config.width, 3 * config.width)
+        self.out = nn.Linear(config.width, config.width)
+        self.feed_forward = nn.Sequential(
+            nn.LayerNorm(config.width),
+            nn.Linear(config.width, config.feed_forward),
+            nn.GELU(),
+            Dropout(config.dropout),
+            nn.Linear(config.feed_forward, config.width),
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """`x` (R, n, width); `mask` (R, 1, 1, n), False for padding, or None for none."""
+        query, key, value = (split_heads(part, self.heads) for part in self.qkv(self.attention_norm(x)).chunk(3, dim=-1))
+        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        x = x + self.dropout(self.out(join_heads(attended)))
+        branch: Tensor = self.dropout(self.feed_forward(x))
+        return x + branch
+
+
+class Encoder(nn.Module):
+    """The blocks and a final normalisation."""
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.norm = nn.LayerNorm(config.width)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """`x` (R, n, width), `mask` (R, n) False for padding; returns (R, n, width)."""
+        attend = None if bool(mask.all()) else mask[:, None, None, :]
+        for block in self.blocks:
+            x = block(x, attend)
+        normed: Tensor = self.norm(x)
+        return normed

@@ -1,0 +1,58 @@
+"""The grid over time x channel of sec:disc, and the share of each key's mass that falls in each cell.
+
+psi factorises over the two axes, so every weight is an outer product of a time factor (n x L_t), the same for all heads,
+and a channel factor (n x L_v). Cell l = l_t * L_v + l_v.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Grid:
+    """L_t x L_v cells of [0, 1]^2; the bandwidth along each axis is one cell, eps = (1 / L_t, 1 / L_v)."""
+
+    time_cells: int = 16
+    channel_cells: int = 8
+
+    @property
+    def cells(self) -> int:
+        """L = L_t L_v."""
+        return self.time_cells * self.channel_cells
+
+
+def axis_log_weights(position: Tensor, cells: int) -> Tensor:
+    """-(s*_l - s_i)^2 / (2 eps^2) along one axis: `position` (..., n) in [0, 1] gives (..., n, cells)."""
+    centre = (torch.arange(cells, dtype=position.dtype, device=position.device) + 0.5) / cells
+    return -0.5 * ((position.unsqueeze(-1) - centre) * cells) ** 2
+
+
+def outer(time: Tensor, channel: Tensor) -> Tensor:
+    """Product over the two axes: (..., n, L_t) and (..., n, L_v) give (..., n, L)."""
+    return (time.unsqueeze(-1) * channel.unsqueeze(-2)).flatten(-2)
+
+
+def key_mass(log_time: Tensor, log_channel: Tensor) -> Tensor:
+    """D_il = Delta delta^Delta_eps(s*_l - s_i) of eq:dmoll, (..., n, L); every row sums to 1."""
+    return outer(torch.softmax(log_time, dim=-1), torch.softmax(log_channel, dim=-1))
+
+
+def cell_weights(log_time: Tensor, log_channel: Tensor, mask: Tensor | None) -> Tensor:
+    """psi_il of eq:field up to a factor a cell, which the partition of unity divides out: (..., n, L), 0 for padding.
+
+    Each axis is shifted by its largest log weight over the keys before exponentiating. psi itself reaches
+    exp(-(L_t^2 + L_v^2) / 2), which in float32 is 0 for a record whose readings all come early, and the field 0/0; so
+    shifted, the sum over the keys stays above exp(-L_v^2 / 2).
+    """
+    return outer(_shifted_exp(log_time, mask), _shifted_exp(log_channel, mask))
+
+
+def _shifted_exp(log_weight: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is not None:
+        log_weight = log_weight.masked_fill(~mask.unsqueeze(-1), -torch.inf)
+    # A constant to the gradient: the quotient does not depend on it.
+    return torch.exp(log_weight - log_weight.detach().amax(dim=-2, keepdim=True))

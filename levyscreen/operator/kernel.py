@@ -1,0 +1,58 @@
+"""The scaled cosine kernel of eq:kernel, and the one attention that every read-out of the operator rests on."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def unit(x: Tensor) -> Tensor:
+    """x / |x| along the last axis; a zero vector stays zero."""
+    return F.normalize(x, dim=-1, eps=1e-30)
+
+
+def logits(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
+    """ln kappa = sqrt(d) <q, k> for unit queries (..., m, d) and unit keys (..., n, d); -inf where `mask` is False.
+
+    `mask` broadcasts to (..., n). Returns (..., m, n).
+    """
+    scores = math.sqrt(query.shape[-1]) * (query @ key.transpose(-1, -2))
+    return scores if mask is None else scores.masked_fill(~mask.unsqueeze(-2), -torch.inf)
+
+
+def weighted_mean(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """sum_i alpha_i value_i, alpha being the row-normalised kernel: the mean path, by the fused attention kernel.
+
+    `query` (..., m, d) and `key` (..., n, d) are unit vectors, `value` (..., n, d). Returns (..., m, d).
+    """
+    attend = None if mask is None else mask.unsqueeze(-2)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=attend, scale=math.sqrt(query.shape[-1]))
+
+
+def weighted_mean_and_mass(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The same, for values of any width w, together with ln sum_i kappa_i: (..., m, w) and (..., m).
+
+    On a CPU one fused kernel gives both and no (m x n) matrix exists; elsewhere the plain form does.
+    """
+    if query.device.type != "cpu" or query.dim() != 4 or torch.is_grad_enabled():
+        scores = logits(query, key, mask)
+        return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1)
+    scale = math.sqrt(query.shape[-1])
+    # The kernel wants queries, keys and values of one width; zero columns leave the products as they are.
+    width = max(query.shape[-1], value.shape[-1])
+    query, key, padded = (_widen(x, width) for x in (query, key, value))
+    bias = None
+    if mask is not None:
+        bias = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, -torch.inf).unsqueeze(-2)
+        bias = bias.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    mean, mass = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        query, key, padded, 0.0, False, attn_mask=bias, scale=scale
+    )
+    return mean[..., : value.shape[-1]], mass.to(query.dtype)
+
+
+def _widen(x: Tensor, width: int) -> Tensor:
+    return x if x.shape[-1] == width else F.pad(x, (0, width - x.shape[-1]))
