@@ -59,8 +59,8 @@ class Protocol(_Settings):
     """Which readings a model is trained and judged on.
 
     `ours`: the plausibility table, every reading of every record. `paper`: negatives out and nothing else, records
-    over 512 readings subsampled to 512 in training, at most 128 targets (the loader's envelope in app:details); screened
-    records have 20 to 512 readings.
+    over 512 readings subsampled to 512 in training, at most 128 targets (the loader's envelope in app:details);
+    screened records have 20 to 512 readings.
     """
 
     name: Literal["ours", "paper"] = "ours"

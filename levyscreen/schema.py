@@ -51,3 +51,68 @@ REJECTS = pa.schema(
         pa.field("line_class", pa.string()),  # lower-case name of a LineClass
     ]
 )
+
+# Screening ----------------------------------------------------------------------------------------------------------
+
+# A row for each record file of the cohort, none missing; unranked ones first, then by trust_rank.
+SCORES = pa.schema(
+    [
+        pa.field("record_id", pa.int64()),  # null: the file names none
+        pa.field("status", pa.string()),  # one of STATUSES
+        pa.field("n_readings", pa.int32()),  # that the model keeps
+        pa.field("n_context", pa.int32()),
+        pa.field("n_hidden", pa.int32()),  # targets asked; 0 unless scored
+        # Null from here on unless scored; means over the record's hidden targets.
+        pa.field("uncertainty", pa.float32()),  # the ranking signal; high means distrust
+        pa.field("deviation", pa.float32()),  # z units of the prediction
+        pa.field("disagreement", pa.float32()),
+        pa.field("evidence", pa.float32()),  # low means that little was found
+        pa.field("sigma_hat", pa.float32()),
+        pa.field("interval_width", pa.float32()),  # at 90 %, in standard deviations of the variable; null uncalibrated
+        pa.field("mae", pa.float32()),  # z units, against the hidden truth
+        pa.field("trust_rank", pa.int32()),  # 1 = least trusted, ties by record_id
+        pa.field("decile", pa.int32()),  # 1 = least trusted tenth
+        pa.field("flagged", pa.bool_()),  # False unless scored
+        pa.field("reason", pa.string()),  # one of REASONS; null unless flagged
+        pa.field("worst_variables", pa.string()),  # up to three names, joined by ';', the worst first
+    ]
+)
+# too_few: under 20 readings, no uncertainty is claimed; non_finite: the model's answer was not a number.
+STATUSES = ("unreadable", "empty", "too_few", "non_finite", "scored")
+REASONS = ("conflict", "thin_evidence", "both")
+
+# A row for each hidden target; values and interval in the variable's unit.
+QUERIES = pa.schema(
+    [
+        pa.field("record_id", pa.int64()),
+        pa.field("variable", pa.dictionary(pa.int16(), pa.string())),
+        pa.field("time_hours", pa.float32()),
+        pa.field("truth", pa.float32()),
+        pa.field("prediction", pa.float32()),
+        pa.field("lower", pa.float32()),  # null where the model is uncalibrated
+        pa.field("upper", pa.float32()),
+        pa.field("deviation", pa.float32()),
+        pa.field("disagreement", pa.float32()),
+        pa.field("evidence", pa.float32()),
+        pa.field("sigma_hat", pa.float32()),
+    ]
+)
+
+# Continuum ----------------------------------------------------------------------------------------------------------
+
+# Sorted by record, variable, time; whole records in a row group; values and interval in the variable's unit. With
+# --half the last six are float16.
+CONTINUUM = pa.schema(
+    [
+        pa.field("record_id", pa.int64()),
+        pa.field("variable", pa.dictionary(pa.int16(), pa.string())),
+        pa.field("time_hours", pa.float32()),
+        pa.field("prediction", pa.float32()),
+        pa.field("lower", pa.float32()),
+        pa.field("upper", pa.float32()),
+        pa.field("sigma_hat", pa.float32()),
+        pa.field("evidence", pa.float32()),
+        pa.field("disagreement", pa.float32()),
+    ]
+)
+DEVIATION = pa.field("deviation", pa.float32())  # besides, where it was asked for; z units

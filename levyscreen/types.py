@@ -1,4 +1,7 @@
-"""The shape and unit of every field that travels between the parts. R records, n context readings, m queries, H heads."""
+"""The shape and unit of every field that travels between the parts.
+
+R records, n context readings, m queries, H heads.
+"""
 
 from __future__ import annotations
 

@@ -74,10 +74,10 @@ class VariableSet:
 
         value = np.asarray(value, dtype=np.float64)
         low, high = column(lambda v: v.low, -np.inf)[variable], column(lambda v: v.high, np.inf)[variable]
-        classes = np.full(value.shape, LineClass.READING, dtype=np.uint8)
+        classes: NDArray[np.uint8] = np.full(value.shape, LineClass.READING, dtype=np.uint8)
         classes[(value < low) | (value > high)] = LineClass.IMPLAUSIBLE
         classes[value < 0] = LineClass.NEGATIVE
-        repaired = value
+        repaired: NDArray[np.float64] = value
         for index, v in enumerate(self.variables):
             if v.repair is not None:
                 hit = (variable == index) & (value >= v.repair.low) & (value <= v.repair.high)
@@ -92,7 +92,8 @@ class VariableSet:
 
     def to_json(self) -> dict[str, Any]:
         """Plain objects that `from_json` reads back."""
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return plain
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> VariableSet:

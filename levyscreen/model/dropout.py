@@ -21,7 +21,7 @@ class Dropout(nn.Module):
         self.probability = probability
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` of any shape, zeroed with the probability and scaled by 1 / (1 - probability); `x` itself in eval mode."""
+        """`x` of any shape, zeroed with the probability, the rest scaled by 1 / (1 - probability); in eval mode `x`."""
         if not self.training or self.probability == 0:
             return x
         if x.device.type != "cpu":

@@ -42,7 +42,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """`x` (R, n, width); `mask` (R, 1, 1, n), False for padding, or None for none."""
-        query, key, value = (split_heads(part, self.heads) for part in self.qkv(self.attention_norm(x)).chunk(3, dim=-1))
+        query, key, value = (
+            split_heads(part, self.heads) for part in self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
+        )
         attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         x = x + self.dropout(self.out(join_heads(attended)))
         branch: Tensor = self.dropout(self.feed_forward(x))

@@ -13,6 +13,17 @@ from levyscreen.operator.pushforward import deviation, output_gradient
 from levyscreen.operator.signals import Beam, Reading, read, read_beam
 
 __all__ = [
-    "Beam", "Field", "Grid", "Reading", "build_field", "deviation", "draw", "mean_path", "output_gradient", "phi",
-    "read", "read_beam", "unit",
+    "Beam",
+    "Field",
+    "Grid",
+    "Reading",
+    "build_field",
+    "deviation",
+    "draw",
+    "mean_path",
+    "output_gradient",
+    "phi",
+    "read",
+    "read_beam",
+    "unit",
 ]

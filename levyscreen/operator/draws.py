@@ -17,8 +17,9 @@ def draw(beam: Beam, field: Field, draws: int, seed: int, record_id: Tensor, que
     each query has its own stream of counts, keyed by (seed, record id, query). A draw without atoms returns the mean.
     """
     rate = beam.reading.evidence.unsqueeze(-1) * beam.probability  # (R, H, m, L) lambda_l
-    counts = torch.from_numpy(_counts(rate.cpu().double().numpy(), draws, seed, record_id.cpu().numpy(),
-                                      query.cpu().numpy()))
+    counts = torch.from_numpy(
+        _counts(rate.cpu().double().numpy(), draws, seed, record_id.cpu().numpy(), query.cpu().numpy())
+    )
     counts = counts.to(rate)  # (draws, R, H, m, L)
     atoms = counts.sum(-1, keepdim=True)
     sampled = (counts @ field.value) / atoms.clamp(min=1) + field.centre

@@ -1,7 +1,8 @@
 """Which of a record's readings are hidden as targets: a function of (seed, record id) and its readings alone.
 
 Every reading gets a hash of (seed, record id, place among the record's readings in canonical order); the smallest ones
-are hidden. So neither the order of files, nor the other records, nor a batch has any say, and no loop runs over records.
+are hidden. So neither the order of files, nor the other records, nor a batch has any say, and no loop runs over
+records.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def choose(readings: Readings, count: NDArray[np.int64], seed: int) -> NDArray[n
     lengths = readings.lengths
     start = np.repeat(readings.offsets[:-1], lengths)
     place = np.arange(len(readings.time)) - start
-    key = _mix(_mix(np.uint64(seed) + _GOLDEN, readings.record_id.astype(np.uint64)).repeat(lengths), place.astype(np.uint64))
+    by_record = _mix(np.uint64(seed) + _GOLDEN, readings.record_id.astype(np.uint64))  # (R,)
+    key = _mix(by_record.repeat(lengths), place.astype(np.uint64))
     record = np.repeat(np.arange(len(readings)), lengths)
     order = np.lexsort((key, record))
     chosen = np.empty(len(key), dtype=bool)
@@ -53,7 +55,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def _mix(state: NDArray[np.uint64] | np.uint64, word: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """One step of splitmix64 (Steele, Lea and Flood, 2014) over state and word."""
     with np.errstate(over="ignore"):
-        z = (np.uint64(state) if np.isscalar(state) else state) * _GOLDEN + word + _GOLDEN
+        z = state * _GOLDEN + word + _GOLDEN
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))

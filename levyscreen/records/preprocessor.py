@@ -59,7 +59,9 @@ class Preprocessor:
     scale: tuple[float, ...]  # (V,) standard deviation, 1 where that is 0 (MechVent is always 1)
 
     @classmethod
-    def fit(cls, cohort: Cohort, rows: NDArray[np.integer[Any]], variables: VariableSet, protocol: Protocol) -> Preprocessor:
+    def fit(
+        cls, cohort: Cohort, rows: NDArray[np.integer[Any]], variables: VariableSet, protocol: Protocol
+    ) -> Preprocessor:
         """Statistics of the records at `rows`, the training records, alone."""
         size = len(variables)
         unscaled = cls(variables, protocol, (0.0,) * size, (1.0,) * size)
@@ -92,7 +94,8 @@ class Preprocessor:
         translate = np.array([index.get(name, -1) for name in cohort.variables.names])
         if (translate < 0).all():
             raise ModelError(
-                f"cohort {cohort.name} has variables of {cohort.variables.name}, the model those of {self.variables.name}"
+                f"cohort {cohort.name} has variables of {cohort.variables.name}, "
+                f"the model those of {self.variables.name}"
             )
         variable = translate[cohort.variable]
         classes, value = self.variables.judge(np.maximum(variable, 0), cohort.value)

@@ -1,0 +1,108 @@
+"""What others pay: dropout passes and an ensemble on the same batches, beside the single pass (the paper's tab:cohort)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+
+from levyscreen.calibrate import flagged_excess, spearman
+from levyscreen.estimators.dropout import dropout_spread
+from levyscreen.estimators.ensemble import ensemble_mean_and_spread
+from levyscreen.model.network import Network
+from levyscreen.questions import Answers
+from levyscreen.types import Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PASSES = 20
+ENSEMBLE = 5
+
+
+@dataclass
+class _Rival:
+    passes: int
+    uncertainty: NDArray[np.float64]
+    error: NDArray[np.float64]
+    seconds: float = 0.0
+
+
+class Comparison:
+    """Runs the rivals as `beside` of a screening, and scores all of them by patient afterwards."""
+
+    def __init__(self, network: Network, members: Sequence[Network], records: int, seed: int = 0):
+        self.network, self.members, self.seed = network, members, seed
+        self.count = np.zeros(records, dtype=np.int64)
+        self.dropout = _Rival(PASSES, np.zeros(records), np.zeros(records))
+        self.ensemble: _Rival | None = None
+        if len(members) == ENSEMBLE - 1:
+            self.ensemble = _Rival(ENSEMBLE, np.zeros(records), np.zeros(records))
+        torch.manual_seed(seed)
+
+    def beside(self, batch: Batch, answers: Answers) -> None:
+        """Both rivals on one batch, each timed by itself."""
+        self.count += np.bincount(answers.record, minlength=len(self.count))
+        start = time.perf_counter()
+        spread = _valid(dropout_spread(self.network, batch, PASSES), batch)
+        self._add(self.dropout, answers, spread, answers.prediction, start)
+        if self.ensemble is not None:
+            start = time.perf_counter()
+            mean, spread = ensemble_mean_and_spread([self.network, *self.members], batch)
+            self._add(self.ensemble, answers, _valid(spread, batch), _valid(mean, batch), start)
+
+    def _add(
+        self, rival: _Rival, answers: Answers, spread: NDArray[np.float32], mean: NDArray[np.float32], start: float
+    ) -> None:
+        rival.seconds += time.perf_counter() - start
+        records = len(self.count)
+        rival.uncertainty += np.bincount(answers.record, spread, minlength=records)
+        rival.error += np.bincount(answers.record, np.abs(mean - answers.truth), minlength=records)
+
+    def table(self, scores: pd.DataFrame, single_pass_seconds: float) -> pd.DataFrame:
+        """A row for each trust signal; wall-clock is of the passes alone, spent on the same batches.
+
+        Spearman is of per-patient uncertainty with per-patient error; flagged decile the mean error of the tenth least
+        trusted against that of all. Rivals in the cohort's order, `scores` in any.
+        """
+        scored = scores[scores["status"] == "scored"]
+        error = scored["mae"].to_numpy()
+        single = {"uncertainty": scored["uncertainty"], "deviation": scored["deviation"],
+                  "disagreement": scored["disagreement"], "sigma_hat": scored["sigma_hat"],
+                  "1/evidence": 1 / scored["evidence"]}
+        ids = scored["record_id"].to_numpy(dtype=np.int64)
+        rows = [
+            _row(name, 1, single_pass_seconds, single_pass_seconds, values.to_numpy(), error, ids)
+            for name, values in single.items()
+        ]
+        for name, rival in (("MC dropout spread", self.dropout), ("deep ensemble spread", self.ensemble)):
+            if rival is not None:
+                asked = self.count > 0
+                mean = rival.uncertainty[asked] / self.count[asked], rival.error[asked] / self.count[asked]
+                rows.append(_row(name, rival.passes, rival.seconds, single_pass_seconds, *mean, None))
+        return pd.DataFrame(rows)
+
+
+def _row(
+    name: str, passes: int, seconds: float, single: float, signal: NDArray[np.floating], error: NDArray[np.floating],
+    ids: NDArray[np.int64] | None,
+) -> dict[str, object]:
+    return {
+        "signal": name,
+        "passes": passes,
+        "wall_clock_s": seconds,
+        "ratio": seconds / single,
+        "spearman": spearman(signal, error),
+        "flagged_decile_excess": flagged_excess(signal, error, 0.1, ids),
+        "cohort_mae": float(np.mean(error)),
+    }
+
+
+def _valid(values: torch.Tensor, batch: Batch) -> NDArray[np.float32]:
+    valid: NDArray[np.float32] = values[batch.query_mask].cpu().numpy()
+    return valid

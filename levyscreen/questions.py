@@ -1,0 +1,98 @@
+"""Hidden readings asked of a model, answered in one pass: the part that calibration, evaluation and screening share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from levyscreen.errors import UsageError
+from levyscreen.records.batches import Batcher, by_tokens
+from levyscreen.types import Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.model.network import Network
+    from levyscreen.records.preprocessor import Readings
+
+TOKENS = 8_192  # padded context readings a batch: bounds memory, and keeps a batch within the processor's caches
+
+# What a user may rank by, and the signal behind it; each oriented so that high means distrust.
+SIGNALS = {
+    "deviation": "deviation",
+    "disagreement": "disagreement",
+    "sigma": "sigma_hat",
+    "evidence": "inverse_evidence",
+}
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers to hidden targets, (N,) each; order of batches, then records, then time."""
+
+    record: NDArray[np.int64]  # row of the readings
+    time: NDArray[np.float32]  # in [0, 1]
+    variable: NDArray[np.int64]
+    truth: NDArray[np.float32]  # z-scored
+    prediction: NDArray[np.float32]  # z-scored
+    evidence: NDArray[np.float32]
+    disagreement: NDArray[np.float32]
+    sigma_hat: NDArray[np.float32]
+    deviation: NDArray[np.float32]
+
+    @property
+    def error(self) -> NDArray[np.float32]:
+        """|prediction - truth|."""
+        return np.abs(self.prediction - self.truth)
+
+    def signal(self, name: str) -> NDArray[np.float32]:
+        """A signal by its calibration's name, high meaning distrust. Raises UsageError for an unknown one."""
+        if name == "inverse_evidence":
+            return 1 / self.evidence
+        if name not in SIGNALS.values():
+            raise UsageError(f"unknown signal '{name}': use {', '.join(SIGNALS.values())}")
+        values: NDArray[np.float32] = getattr(self, name)
+        return values
+
+
+def answer(network: Network, batch: Batch) -> Answers:
+    """One deterministic pass over one batch; padding dropped."""
+    with torch.no_grad():
+        prediction = network.predict(batch)
+    signals, mask = prediction.signals, batch.query_mask
+    assert signals.deviation is not None
+    record = batch.record[:, None].expand_as(mask)
+    fields = (record, batch.query_time, batch.query_variable, batch.target, prediction.mean, signals.evidence,
+              signals.disagreement, signals.sigma_hat, signals.deviation)
+    return Answers(*(field[mask].cpu().numpy() for field in fields))
+
+
+def ask(
+    network: Network,
+    readings: Readings,
+    hidden: NDArray[np.bool_],
+    device: torch.device,
+    tokens: int = TOKENS,
+    done: Callable[[int], None] = lambda records: None,
+) -> Iterator[tuple[Batch, Answers]]:
+    """Every record that has context and targets, batch by batch, longest first."""
+    batcher = Batcher(readings, hidden)
+    asked = np.flatnonzero((batcher.context_lengths > 0) & (np.diff(batcher.query_offsets) > 0))
+    for rows in by_tokens(batcher.context_lengths[asked], tokens):
+        batch = batcher.batch(asked[rows]).to(device)
+        yield batch, answer(network, batch)
+        done(len(rows))
+
+
+def ask_all(
+    network: Network, readings: Readings, hidden: NDArray[np.bool_], device: torch.device, tokens: int = TOKENS
+) -> Answers:
+    """All answers at once, for calibration and evaluation."""
+    parts = [answers for _, answers in ask(network, readings, hidden, device, tokens)]
+    if not parts:
+        raise UsageError("no record has both context and hidden targets")
+    return Answers(*(np.concatenate([getattr(p, name) for p in parts]) for name in Answers.__dataclass_fields__))

@@ -1,0 +1,245 @@
+"""Patient trust: hide some readings of each record, ask the model for them, rank the records by its own doubt."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from levyscreen import machine, schema
+from levyscreen.errors import CalibrationError, UsageError
+from levyscreen.questions import SIGNALS, TOKENS, Answers, ask
+from levyscreen.records.hiding import hide
+from levyscreen.reasons import Explainer
+from levyscreen.types import Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.records.cohort import Cohort
+    from levyscreen.records.preprocessor import Readings
+    from levyscreen.store import Model
+
+WIDTH_LEVEL = 0.9  # of interval_width
+
+
+@dataclass(frozen=True)
+class ScreenSettings:
+    """What is hidden, what ranks, who is flagged."""
+
+    hide: float = 0.3
+    seed: int = 0
+    flag: float = 0.1  # fraction of the scored records, the least trusted
+    signal: str | None = None  # "calibrated" or a name of SIGNALS; by default calibrated where the model is
+    tokens: int = TOKENS
+
+    def __post_init__(self) -> None:
+        if not 0 < self.hide < 1:
+            raise UsageError(f"the hidden fraction must lie between 0 and 1, got {self.hide}")
+        if not 0 < self.flag <= 1:
+            raise UsageError(f"the flagged fraction must lie in (0, 1], got {self.flag}")
+
+
+@dataclass(frozen=True)
+class Screening:
+    """A screened cohort."""
+
+    scores: pd.DataFrame  # schema.SCORES
+    queries: pd.DataFrame | None  # schema.QUERIES, where asked for
+    signal: str  # what ranked
+    provenance: dict[str, Any]
+    timing: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """The cohort as the model sees it, and what is hidden of the records that will be scored."""
+
+    readings: Readings
+    status: NDArray[np.object_]  # (R,)
+    hidden: NDArray[np.bool_]  # (N,), nothing hidden of a record that is not scored
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """(R,)."""
+        return self.status == "scored"
+
+
+def screen(
+    cohort: Cohort,
+    model: Model,
+    settings: ScreenSettings | None = None,
+    device: torch.device | str = "cpu",
+    with_queries: bool = False,
+    done: Callable[[int], None] = lambda records: None,
+    beside: Callable[[Batch, Answers], None] = lambda batch, answers: None,
+) -> Screening:
+    """One deterministic pass over the cohort; a row of scores for each of its records, none missing.
+
+    `beside` sees each batch with its answers, for what is compared on the same batches. Raises CalibrationError where
+    the calibrated signal is asked of a model whose calibration found that its signal carries nothing.
+    """
+    settings, device = settings or ScreenSettings(), torch.device(device)
+    signal = ranking_signal(model, settings.signal)
+    start = time.perf_counter()
+    subjects = select(cohort, model, settings)
+    collector = _Collector(model, subjects, signal, with_queries)
+    prepared = time.perf_counter()
+    for batch, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
+        collector.add(answers)
+        beside(batch, answers)
+    computed = time.perf_counter()
+    scores = _rank(collector.frame(), settings.flag, collector.explainer)
+    provenance = {
+        "cohort": cohort.name, "cohort_fingerprint": cohort.fingerprint, "signal": signal, "hide": settings.hide,
+        "seed": settings.seed, "flag": settings.flag, "device": device.type, **model.provenance(),
+    }
+    timing = {
+        "prepare_s": prepared - start, "compute_s": computed - prepared, "passes": 1,
+        "queries": int(subjects.hidden.sum()), "records": int(subjects.scored.sum()), **machine.describe(device),
+    }
+    scores.attrs = provenance
+    return Screening(scores, collector.query_frame(), signal, provenance, timing)
+
+
+def ranking_signal(model: Model, asked: str | None) -> str:
+    """The signal that ranks. Raises UsageError for an unknown one, CalibrationError for one that says nothing."""
+    if asked is None:
+        asked = "calibrated" if model.calibration is not None else "deviation"
+    if asked == "calibrated":
+        calibration = model.require_calibration()
+        if not calibration.rankable:
+            raise CalibrationError(
+                f"the calibration of model {model.name} fitted a = 0: its signal {calibration.signal} says nothing "
+                "about error, so ranking by it would be arbitrary; choose another with --signal, or train longer"
+            )
+    elif asked not in SIGNALS:
+        raise UsageError(f"unknown signal '{asked}': use calibrated, {', '.join(SIGNALS)}")
+    return asked
+
+
+def select(cohort: Cohort, model: Model, settings: ScreenSettings) -> Subjects:
+    """Cleans the cohort, says who can be scored, and hides floor(hide n) readings of each of those."""
+    readings = model.preprocessor.apply(cohort)
+    n, least = readings.lengths, model.preprocessor.protocol.min_readings
+    status = np.full(len(readings), "scored", dtype=object)
+    status[n < least] = "too_few"
+    status[n == 0] = "empty"
+    status[np.asarray(cohort.records.column("problem").is_valid())] = "unreadable"
+    hidden = hide(readings, settings.hide, settings.seed)
+    return Subjects(readings, status, hidden & np.repeat(status == "scored", n))
+
+
+class _Collector:
+    """Sums each record's answers as the batches come; memory for a record, not for its queries."""
+
+    MEANS = ("uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae")
+
+    def __init__(self, model: Model, subjects: Subjects, signal: str, with_queries: bool):
+        self.model, self.subjects, self.signal = model, subjects, signal
+        records = len(subjects.readings)
+        self.count = np.zeros(records, dtype=np.int64)
+        self.sums = {name: np.zeros(records) for name in self.MEANS}
+        self.explainer = Explainer(records, model.preprocessor.variables.names)
+        self.parts: list[pd.DataFrame] | None = [] if with_queries else None
+
+    def add(self, answers: Answers) -> None:
+        half_width = self._half_width(answers)
+        uncertainty = self._uncertainty(answers)
+        each = {
+            "uncertainty": uncertainty, "deviation": answers.deviation, "disagreement": answers.disagreement,
+            "evidence": answers.evidence, "sigma_hat": answers.sigma_hat, "mae": answers.error,
+            "interval_width": 2 * half_width,
+        }
+        records = len(self.count)
+        self.count += np.bincount(answers.record, minlength=records)
+        for name, values in each.items():
+            self.sums[name] += np.bincount(answers.record, values, minlength=records)
+        self.explainer.add(answers, uncertainty)
+        if self.parts is not None:
+            self.parts.append(self._queries(answers, half_width))
+
+    def _uncertainty(self, answers: Answers) -> NDArray[np.floating[Any]]:
+        if self.signal != "calibrated":
+            return answers.signal(SIGNALS[self.signal])
+        calibration = self.model.require_calibration()
+        return calibration.scale(answers.signal(calibration.signal), answers.variable)
+
+    def _half_width(self, answers: Answers) -> NDArray[np.floating[Any]]:
+        calibration = self.model.calibration
+        if calibration is None:
+            return np.full(len(answers.record), np.nan, dtype=np.float32)
+        scale = calibration.scale(answers.signal(calibration.signal), answers.variable)
+        return calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
+
+    def _queries(self, answers: Answers, half_width: NDArray[np.floating[Any]]) -> pd.DataFrame:
+        preprocessor, variable = self.model.preprocessor, answers.variable
+        names = preprocessor.variables.names
+        return pd.DataFrame({
+            "record_id": self.subjects.readings.record_id[answers.record],
+            "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=list(names)),
+            "time_hours": answers.time * np.float32(preprocessor.variables.horizon_hours),
+            "truth": preprocessor.to_units(variable, answers.truth),
+            "prediction": preprocessor.to_units(variable, answers.prediction),
+            "lower": preprocessor.to_units(variable, answers.prediction - half_width),
+            "upper": preprocessor.to_units(variable, answers.prediction + half_width),
+            **{name: getattr(answers, name) for name in ("deviation", "disagreement", "evidence", "sigma_hat")},
+        })
+
+    def query_frame(self) -> pd.DataFrame | None:
+        if self.parts is None:
+            return None
+        frame = pd.concat(self.parts, ignore_index=True)
+        return frame.sort_values(["record_id", "variable", "time_hours"], kind="stable", ignore_index=True)
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each record in the cohort's order, not yet ranked."""
+        readings, status = self.subjects.readings, self.subjects.status.copy()
+        scored = self.subjects.scored
+        means = {name: _divide(total, self.count) for name, total in self.sums.items()}
+        finite = np.isfinite([means[name] for name in self.MEANS if name != "interval_width"]).all(axis=0)
+        status[scored & ~finite] = "non_finite"
+        n = readings.lengths
+        frame = pd.DataFrame({
+            "record_id": pd.array(np.where(readings.record_id < 0, 0, readings.record_id), dtype="Int64"),
+            "status": status,
+            "n_readings": n.astype(np.int32),
+            "n_context": (n - self.count).astype(np.int32),
+            "n_hidden": self.count.astype(np.int32),
+            **{name: values.astype(np.float32) for name, values in means.items()},
+        })
+        frame.loc[readings.record_id < 0, "record_id"] = pd.NA
+        frame.loc[status != "scored", list(self.MEANS)] = np.nan
+        return frame
+
+
+def _divide(total: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+
+
+def _rank(frame: pd.DataFrame, flag: float, explainer: Explainer) -> pd.DataFrame:
+    """Ranks, deciles, flags and reasons over the scored records; the others stand first, for review."""
+    scored = np.flatnonzero(frame["status"] == "scored")
+    ids = frame["record_id"].to_numpy(dtype=np.int64, na_value=-1)
+    order = scored[np.lexsort((ids[scored], -frame["uncertainty"].to_numpy()[scored]))]
+    size, place = len(order), np.arange(len(order))
+    rank = np.zeros(len(frame), dtype=np.int64)
+    rank[order] = place + 1
+    decile = np.zeros(len(frame), dtype=np.int64)
+    decile[order] = 10 * place // max(1, size) + 1
+    flagged = np.zeros(len(frame), dtype=bool)
+    flagged[order[: max(1, round(flag * size))]] = True
+    frame["trust_rank"] = pd.array(rank, dtype="Int32")
+    frame["decile"] = pd.array(decile, dtype="Int32")
+    frame.loc[rank == 0, ["trust_rank", "decile"]] = pd.NA
+    frame["flagged"] = flagged
+    frame["reason"], frame["worst_variables"] = explainer.explain(scored, flagged)
+    unranked = np.flatnonzero(rank == 0)
+    by_status = [schema.STATUSES.index(s) for s in frame["status"].to_numpy()[unranked]]
+    first = unranked[np.lexsort((ids[unranked], by_status))]
+    return frame.iloc[np.concatenate([first, order])].reset_index(drop=True)

@@ -1,0 +1,173 @@
+"""Model folders: weights, configuration, preprocessor, calibration, card. Loading runs no code from them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from levyscreen import outputs
+from levyscreen.calibrate import Calibration
+from levyscreen.config import ModelConfig
+from levyscreen.errors import ModelError
+from levyscreen.model.network import Network
+from levyscreen.records.preprocessor import Preprocessor
+
+FORMAT = 1
+DEFAULT = "physionet2012"
+WEIGHTS, CONFIG, PREPROCESSOR, CALIBRATION, CARD = (
+    "model.safetensors",
+    "config.json",
+    "preprocessor.json",
+    "calibration.json",
+    "README.md",
+)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model folder."""
+
+    name: str
+    folder: Path
+    digest: str  # of the weights
+    network: Network
+    preprocessor: Preprocessor
+    calibration: Calibration | None
+    training: dict[str, Any]  # settings, cohort, split (record ids of train, validation, test), history
+
+    def records(self, part: str) -> NDArray[np.int64]:
+        """Record ids that stood in `train`, `validation` or `test` when this model was trained."""
+        return np.asarray(self.training["split"][part], dtype=np.int64)
+
+    def require_calibration(self) -> Calibration:
+        """The calibration. Raises ModelError where there is none."""
+        if self.calibration is None:
+            raise ModelError(f"model {self.name} is not calibrated: run levyscreen calibrate {self.folder} COHORT")
+        return self.calibration
+
+    def provenance(self) -> dict[str, Any]:
+        """What an output says of the model."""
+        calibration = self.calibration
+        return {
+            "model": self.name,
+            "model_digest": self.digest,
+            "protocol": self.preprocessor.protocol.name,
+            "calibration": None if calibration is None else {"signal": calibration.signal, "by": calibration.by}
+            | calibration.provenance,
+        }
+
+
+def shipped_folder() -> Path:
+    """Where the shipped models lie: beside the package in a checkout, inside it in a wheel."""
+    inside = Path(__file__).parent / "models"
+    return inside if inside.is_dir() else Path(__file__).parent.parent / "models"
+
+
+def find(model: str | Path) -> Path:
+    """The folder of a shipped model's name, or a folder. Raises ModelError, naming what is shipped."""
+    as_path = Path(model)
+    shipped = shipped_folder() / as_path
+    for folder in ([shipped] if len(as_path.parts) == 1 else []) + [as_path]:
+        if (folder / CONFIG).is_file():
+            return folder
+    known = sorted(p.parent.name for p in shipped_folder().glob(f"*/{CONFIG}"))
+    raise ModelError(f"no model '{model}': shipped are {', '.join(known) or 'none'}; or name a folder with {CONFIG}")
+
+
+def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Model:
+    """Loads a shipped model by name, or a model folder. Raises ModelError, saying what is wrong with which file."""
+    folder = find(model)
+    config = _read_json(folder / CONFIG)
+    if config.get("format") != FORMAT:
+        raise ModelError(f"{folder / CONFIG} has format {config.get('format')!r}; this version reads {FORMAT}")
+    preprocessor = _parsed(folder / PREPROCESSOR, Preprocessor.from_json)
+    settings = _parsed(folder / CONFIG, lambda data: ModelConfig.from_json(data["model"]))
+    if settings.variables != len(preprocessor.variables):
+        raise ModelError(
+            f"{folder} does not fit together: {settings.variables} variables in {CONFIG}, "
+            f"{len(preprocessor.variables)} in {PREPROCESSOR}"
+        )
+    calibration = None
+    if (folder / CALIBRATION).exists():
+        calibration = Calibration.from_json(_read_json(folder / CALIBRATION))
+        if calibration.variables != preprocessor.variables.names:
+            raise ModelError(f"{folder / CALIBRATION} is of a model with other variables")
+    network = load_weights(folder / WEIGHTS, settings, device)
+    name = folder.resolve().name
+    return Model(name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibration, config["training"])
+
+
+def load_weights(path: Path, settings: ModelConfig, device: torch.device | str = "cpu") -> Network:
+    """A network from a safetensors file alone. Raises ModelError for a pickle, a cut file, NaN or other shapes."""
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path} is not a whole safetensors file: {error}") from error
+    network = Network(settings)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ModelError(f"{path} holds other weights than {CONFIG} describes: {error}") from error
+    bad = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
+    if bad:
+        raise ModelError(f"{path} holds weights that are not finite, in {bad[0]}")
+    return network.to(device).eval()
+
+
+def save_model(
+    folder: Path, network: Network, preprocessor: Preprocessor, training: dict[str, Any]
+) -> None:
+    """Writes weights, configuration and preprocessor; an older calibration there is removed, being of other weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CALIBRATION).unlink(missing_ok=True)
+    save_weights(folder / WEIGHTS, network)
+    outputs.write_json(folder / PREPROCESSOR, preprocessor.to_json())
+    outputs.write_json(folder / CONFIG, {"format": FORMAT, "model": network.config.to_json(), "training": training})
+
+
+def save_weights(path: Path, network: Network) -> None:
+    """Writes a network's weights alone, as for a member of an ensemble."""
+    with outputs.replacing(path) as temporary:
+        save_file({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}, temporary)
+
+
+def save_calibration(model: Model, calibration: Calibration) -> Model:
+    """Writes a calibration into the model's folder; returns the model with it."""
+    outputs.write_json(model.folder / CALIBRATION, calibration.to_json())
+    return replace(model, calibration=calibration)
+
+
+def member_path(folder: Path, seed: int) -> Path:
+    """Weights of an ensemble member trained from another seed on the same split."""
+    return folder / f"member-{seed}.safetensors"
+
+
+def load_members(model: Model, device: torch.device | str = "cpu") -> list[Network]:
+    """The other members of the deep ensemble in a model's folder, by seed; none if there are none."""
+    paths = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
+    return [load_weights(path, model.network.config, device) for path in paths]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise ModelError(f"{path} is not a JSON object")
+    return data
+
+
+def _parsed(path: Path, parse: Any) -> Any:
+    try:
+        return parse(_read_json(path))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{path} is not what this version writes: {type(error).__name__} {error}") from error

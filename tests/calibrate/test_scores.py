@@ -1,0 +1,120 @@
+"""The scores against golden values, slow twins and numerical integration."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from levyscreen.calibrate import ause, coverage, crps_gaussian, flagged_excess, spearman
+from levyscreen.errors import UsageError
+
+GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "scores.npz")
+MEAN, SCALE, TARGET = GOLDEN["mean"], GOLDEN["scale"], GOLDEN["target"]
+ERROR = np.abs(TARGET - MEAN)
+
+# Few distinct values, so that ties are common.
+pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(-6, 6)), min_size=1, max_size=40)
+
+
+def slow_ause(signal, error):
+    """The definition, a prefix at a time."""
+    error = np.abs(np.asarray(error, dtype=float))
+
+    def curve(by):
+        order = sorted(range(len(by)), key=lambda i: -by[i])  # sorted() is stable
+        return [np.mean([error[i] for i in order[k:]]) for k in range(len(by))]
+
+    return float(np.mean(curve(signal)) - np.mean(curve(error))) / error.mean()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)])
+def test_the_scores_reach_the_golden_values(dtype, tolerance):
+    mean, scale, target, error = (x.astype(dtype) for x in (MEAN, SCALE, TARGET, ERROR))
+    np.testing.assert_allclose(crps_gaussian(mean, scale, target), GOLDEN["crps"], rtol=0, atol=tolerance)
+    assert ause(scale, error) == pytest.approx(float(GOLDEN["ause_of_scale"]), abs=tolerance)
+    assert ause(-error, error) == pytest.approx(float(GOLDEN["ause_of_negated_error"]), abs=tolerance)
+    assert ause(error, error) == GOLDEN["ause_of_error"] == 0
+    assert spearman(scale, error) == pytest.approx(float(GOLDEN["spearman"]), abs=tolerance)
+
+
+@pytest.mark.parametrize(("mean", "scale", "target"), [(0, 1, 0), (0.3, 0.5, -1.2), (2, 3, 2.5), (0, 0.1, 4)])
+def test_crps_is_the_integral_of_the_squared_distance_to_the_step(mean, scale, target):
+    from scipy.integrate import quad
+    from scipy.special import ndtr
+
+    below = quad(lambda x: ndtr((x - mean) / scale) ** 2, mean - 40 * scale, target, limit=500)[0]
+    above = quad(lambda x: ndtr((mean - x) / scale) ** 2, target, max(target, mean) + 40 * scale, limit=500)[0]
+    assert crps_gaussian(mean, scale, target) == pytest.approx(below + above, rel=1e-6)
+
+
+def test_crps_of_a_point_prediction_is_its_absolute_error():
+    np.testing.assert_array_equal(crps_gaussian([1.0, 2.0], 0.0, [4.0, 2.0]), [3.0, 0.0])
+    np.testing.assert_allclose(crps_gaussian([1.0], [1e-300], [4.0]), [3.0])
+
+
+def test_crps_refuses_a_negative_scale():
+    with pytest.raises(UsageError, match=r"0 or more, got -0\.5"):
+        crps_gaussian([0.0], [-0.5], [1.0])
+
+
+@given(pairs)
+def test_ause_equals_the_slow_twin_ties_included(values):
+    signal, error = zip(*values, strict=True)
+    if any(error):
+        assert ause(signal, error) == pytest.approx(slow_ause(signal, error), abs=1e-12)
+    else:
+        assert ause(signal, error) == 0
+
+
+@given(pairs)
+def test_spearman_equals_scipys_and_is_0_for_a_constant(values):
+    from scipy.stats import spearmanr
+
+    signal, error = zip(*values, strict=True)
+    if len(set(signal)) > 1 and len({abs(e) for e in error}) > 1:
+        assert spearman(signal, error) == pytest.approx(spearmanr(signal, np.abs(error)).statistic, abs=1e-12)
+    else:
+        assert spearman(signal, error) == 0
+
+
+def test_ties_leave_in_the_order_they_stand():
+    assert ause([1, 1], [2, 0]) == pytest.approx(0)  # the bad one stands first, and goes first
+    assert ause([1, 1], [0, 2]) == pytest.approx(1)  # mean(1, 2) - mean(1, 0)
+
+
+def test_coverage_counts_the_ends_and_infinite_intervals():
+    assert coverage([0, 0, 0, 0], [1, 1, 1, np.inf], [1, -1, 1.5, 99]) == 0.75
+
+
+def test_the_flagged_tenth_is_compared_with_the_mean_of_all():
+    error = np.arange(1.0, 21.0)
+    assert flagged_excess(error, error) == pytest.approx(19.5 / 10.5 - 1)
+    assert flagged_excess(error, -error, fraction=1) == pytest.approx(0)
+    assert flagged_excess([0.0, 1.0], [1.0, 3.0], fraction=0.01) == pytest.approx(0.5)  # at least one is flagged
+
+
+def test_ties_at_the_edge_of_the_flagged_go_to_the_lower_id():
+    signal, error = np.ones(10), np.arange(10.0)
+    assert flagged_excess(signal, error) == pytest.approx(-1)
+    assert flagged_excess(signal, error, ids=np.arange(10)[::-1]) == pytest.approx(9 / 4.5 - 1)
+
+
+def test_where_there_is_no_error_nothing_can_be_ranked():
+    assert ause([1, 2], [0, 0]) == flagged_excess([1, 2], [0, 0]) == spearman([1, 2], [0, 0]) == 0
+
+
+@pytest.mark.parametrize("score", [ause, spearman, flagged_excess])
+def test_bad_input_is_named(score):
+    with pytest.raises(UsageError, match=r"signal \(2,\), error \(3,\)"):
+        score([1, 2], [1, 2, 3])
+    with pytest.raises(UsageError, match="1 of 2 values of signal are not finite"):
+        score([1, np.nan], [1, 2])
+    with pytest.raises(UsageError, match="no queries"):
+        score([], [])
+
+
+def test_a_fraction_outside_0_to_1_is_refused():
+    with pytest.raises(UsageError, match=r"\(0, 1\], got 10"):
+        flagged_excess([1.0], [1.0], fraction=10)
