@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from levyscreen import outputs
 from levyscreen.calibrate import Calibration
 from levyscreen.config import ModelConfig
-from levyscreen.errors import ModelError
+from levyscreen.errors import CalibrationError, ModelError
 from levyscreen.model.network import Network
 from levyscreen.records.preprocessor import Preprocessor
 
@@ -40,18 +41,30 @@ class Model:
     digest: str  # of the weights
     network: Network
     preprocessor: Preprocessor
-    calibration: Calibration | None
+    calibrations: dict[str, Calibration]  # by signal, the default one first; empty where the model is not calibrated
     training: dict[str, Any]  # settings, cohort, split (record ids of train, validation, test), history
 
     def records(self, part: str) -> NDArray[np.int64]:
         """Record ids that stood in `train`, `validation` or `test` when this model was trained."""
         return np.asarray(self.training["split"][part], dtype=np.int64)
 
+    @property
+    def calibration(self) -> Calibration | None:
+        """The default calibration."""
+        return next(iter(self.calibrations.values()), None)
+
     def require_calibration(self) -> Calibration:
-        """The calibration. Raises ModelError where there is none."""
+        """The default calibration. Raises CalibrationError where there is none."""
         if self.calibration is None:
-            raise ModelError(f"model {self.name} is not calibrated: run levyscreen calibrate {self.folder} COHORT")
+            raise CalibrationError(f"model {self.name} is not calibrated: run levyscreen calibrate {self.folder} COHORT")
         return self.calibration
+
+    def timeline_calibration(self, with_deviation: bool) -> Calibration:
+        """The one for a dense timeline: unless the deviation is paid for anyway, on a signal of the mean path."""
+        default = self.require_calibration()
+        if with_deviation or default.signal != "deviation":
+            return default
+        return next((c for c in self.calibrations.values() if c.signal != "deviation"), default)
 
     def provenance(self) -> dict[str, Any]:
         """What an output says of the model."""
@@ -95,14 +108,10 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
             f"{folder} does not fit together: {settings.variables} variables in {CONFIG}, "
             f"{len(preprocessor.variables)} in {PREPROCESSOR}"
         )
-    calibration = None
-    if (folder / CALIBRATION).exists():
-        calibration = Calibration.from_json(_read_json(folder / CALIBRATION))
-        if calibration.variables != preprocessor.variables.names:
-            raise ModelError(f"{folder / CALIBRATION} is of a model with other variables")
+    calibrations = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
     name = folder.resolve().name
-    return Model(name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibration, config["training"])
+    return Model(name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibrations, config["training"])
 
 
 def load_weights(path: Path, settings: ModelConfig, device: torch.device | str = "cpu") -> Network:
@@ -139,10 +148,20 @@ def save_weights(path: Path, network: Network) -> None:
         save_file({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}, temporary)
 
 
-def save_calibration(model: Model, calibration: Calibration) -> Model:
-    """Writes a calibration into the model's folder; returns the model with it."""
-    outputs.write_json(model.folder / CALIBRATION, calibration.to_json())
-    return replace(model, calibration=calibration)
+def save_calibrations(model: Model, calibrations: Sequence[Calibration]) -> Model:
+    """Writes calibrations into the model's folder, the default one first; returns the model with them."""
+    data = {"format": FORMAT, "calibrations": [c.to_json() for c in calibrations]}
+    outputs.write_json(model.folder / CALIBRATION, data)
+    return replace(model, calibrations={c.signal: c for c in calibrations})
+
+
+def _read_calibrations(path: Path, preprocessor: Preprocessor) -> dict[str, Calibration]:
+    if not path.exists():
+        return {}
+    found = _parsed(path, lambda data: [Calibration.from_json(c) for c in data["calibrations"]])
+    if any(c.variables != preprocessor.variables.names for c in found):
+        raise ModelError(f"{path} is of a model with other variables")
+    return {c.signal: c for c in found}
 
 
 def member_path(folder: Path, seed: int) -> Path:

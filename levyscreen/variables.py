@@ -72,17 +72,17 @@ class VariableSet:
         def column(pick: Any, empty: float) -> NDArray[np.float64]:
             return np.array([empty if pick(v) is None else pick(v) for v in self.variables], dtype=np.float64)
 
-        value = np.asarray(value, dtype=np.float64)
+        exact: NDArray[np.float64] = np.asarray(value, dtype=np.float64)
         low, high = column(lambda v: v.low, -np.inf)[variable], column(lambda v: v.high, np.inf)[variable]
-        classes: NDArray[np.uint8] = np.full(value.shape, LineClass.READING, dtype=np.uint8)
-        classes[(value < low) | (value > high)] = LineClass.IMPLAUSIBLE
-        classes[value < 0] = LineClass.NEGATIVE
-        repaired: NDArray[np.float64] = value
+        classes: NDArray[np.uint8] = np.full(exact.shape, LineClass.READING, dtype=np.uint8)
+        classes[(exact < low) | (exact > high)] = LineClass.IMPLAUSIBLE
+        classes[exact < 0] = LineClass.NEGATIVE
+        repaired = exact
         for index, v in enumerate(self.variables):
             if v.repair is not None:
-                hit = (variable == index) & (value >= v.repair.low) & (value <= v.repair.high)
+                hit = (variable == index) & (exact >= v.repair.low) & (exact <= v.repair.high)
                 classes[hit] = LineClass.REPAIRED
-                repaired = np.where(hit, value * v.repair.factor, repaired)
+                repaired = np.where(hit, exact * v.repair.factor, repaired)
         return classes, repaired
 
     def without_ranges(self) -> VariableSet:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levyscreen.operator.grid import Grid, axis_log_weights, cell_weights, key_mass
-from levyscreen.operator.kernel import unit
+from levyscreen.operator.kernel import unit, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,11 @@ class Field:
     def key_second_moment(self) -> Tensor:
         """w = D |V - centre|^2, (..., n)."""
         return (self.mass @ self.value.square().sum(-1, keepdim=True)).squeeze(-1)
+
+    def record(self, place: int, n: int) -> Field:
+        """One record of a batch without its padding: leading axes (R, H) become (1, H), its n keys come first."""
+        key, mass, key_value = (x[place : place + 1, ..., :n, :] for x in (self.key, self.mass, self.key_value))
+        return Field(key, mass, self.value[place : place + 1], self.centre[place : place + 1], key_value, None)
 
 
 def build_field(
@@ -61,8 +66,6 @@ def _masked_mean(value: Tensor, mask: Tensor | None) -> Tensor:
 
 def mean_path(query: Tensor, field: Field) -> Tensor:
     """abar(q) of eq:dout alone, for training and point predictions: unit `query` (..., m, d) gives (..., m, d)."""
-    from levyscreen.operator.kernel import weighted_mean
-
     return weighted_mean(query, field.key, field.key_value, field.mask) + field.centre
 
 

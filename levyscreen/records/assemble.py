@@ -133,7 +133,7 @@ def _notes(files: Files) -> tuple[str, ...]:
     broken = [f"{n} ({p})" for n, p in zip(files.name, files.problem, strict=True) if p not in (None, _TAKEN)]
     said = (
         (taken, "not counted, a file whose name comes first has the same RecordID"),
-        (unlike, "named unlike their RecordID, which counts"),
+        (unlike, "with a name unlike the RecordID line, which counts"),
         (broken, "not readable as a record"),
     )
     return tuple(f"{_files(len(names))} {what}: {_listed(names)}" for names, what in said if names)

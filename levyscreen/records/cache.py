@@ -22,7 +22,14 @@ from levyscreen.errors import CohortError
 from levyscreen.records.archives import Source, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
-from levyscreen.records.parquet import FORMAT_VERSION, is_parquet_cohort, name_of, read_parquet, write_cohort, write_files
+from levyscreen.records.parquet import (
+    FORMAT_VERSION,
+    is_parquet_cohort,
+    name_of,
+    read_parquet,
+    write_cohort,
+    write_files,
+)
 from levyscreen.records.physionet2012 import read_parts
 from levyscreen.variables import PHYSIONET2012, VariableSet
 
@@ -30,6 +37,7 @@ __all__ = ["CacheEntry", "cache_entries", "cache_folder", "clear_cache", "read_c
 
 FOLDER_VARIABLE = "LEVYSCREEN_CACHE_DIR"
 STRAY_SECONDS = 3600  # no write takes an hour: an older temporary was left by a killed process
+CLEAR_SECONDS = 60  # who clears the cache wants the space now, but should not disturb a process that writes
 # Two edits within one tick of the clock that stamps files get one time; a listing must be older than that.
 TICK_SECONDS = 0.02
 
@@ -97,13 +105,15 @@ def cache_key(source: Source, variables: VariableSet) -> str:
 
 def _look_up(entry: Path, source: Source, variables: VariableSet) -> tuple[Cohort | None, str | None]:
     """The cohort that an entry holds, or None; and what to say if the entry was there and damaged."""
-    if not entry.is_dir():
-        return None, None
-    try:
-        return replace(read_parquet(entry, variables), name=source.name), None
-    except CohortError:
-        _discard(entry)
-        return None, "the cached copy of this cohort was damaged; the files were read again"
+    for _ in range(2):  # another process may clear the entry, or replace it, while it is being read
+        if not entry.is_dir():
+            return None, None
+        try:
+            return replace(read_parquet(entry, variables), name=source.name), None
+        except CohortError:
+            continue
+    _discard(entry)
+    return None, "the cached copy of this cohort was damaged; the files were read again"
 
 
 def _keep(entry: Path, cohort: Cohort) -> str | None:
@@ -144,11 +154,11 @@ def cache_entries() -> list[CacheEntry]:
 
 
 def clear_cache() -> list[CacheEntry]:
-    """Delete every cached cohort and every temporary, and nothing else; gives what was deleted."""
+    """Delete every cached cohort and stray temporary, and nothing else; gives what was deleted."""
     entries = cache_entries()
     for entry in entries:
         _discard(entry.folder)
-    sweep(older_than_seconds=0)
+    sweep(CLEAR_SECONDS)
     return entries
 
 

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS, VariableSet
 
 BATCH_BYTES = 6 << 20
+USUAL_LINE = 16  # bytes; a batch of shorter lines holds fewer bytes, since each line costs memory
+MAX_LINES = 200_000  # each minute of 48 hours and each of 36 variables makes 103,716
 EXAMPLES = 3  # rejects listed for each file and class
 MAX_ID = 2**53  # beyond it a float does not hold every integer
 
@@ -70,14 +72,23 @@ def _map_bounded(
 def _batches(files: Iterable[RecordFile]) -> Iterator[list[RecordFile]]:
     batch: list[RecordFile] = []
     size = 0
-    for file in files:
+    for file in map(_checked_length, files):
         batch.append(file)
-        size += len(file.data) + 256  # a file costs something even when it is empty
+        size += max(len(file.data), USUAL_LINE * _count_lines(file)) + 256  # an empty file costs something too
         if size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def _count_lines(file: RecordFile) -> int:
+    return max(file.data.count(b"\n"), file.data.count(b"\r"))
+
+
+def _checked_length(file: RecordFile) -> RecordFile:
+    too_many = len(file.data) > MAX_LINES and _count_lines(file) > MAX_LINES
+    return replace(file, data=b"", problem=f"more than {MAX_LINES:,} lines, no record has") if too_many else file
 
 
 def parse_batch(files: Sequence[RecordFile], variables: VariableSet) -> Part:

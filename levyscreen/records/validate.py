@@ -117,12 +117,16 @@ def _oddities(cohort: Cohort, same_time: int) -> list[str]:
     absent = [v for v, n in zip(cohort.variables.names, readings, strict=True) if n == 0]
     at_end = int((cohort.time_hours == cohort.variables.horizon_hours).sum())
     said = [
-        (same_time, f"{same_time:,} lines give a variable a second value at one time; all are kept"),
-        (at_end, f"{at_end:,} lines stand at the very end of the stay; they are kept"),
+        (same_time, f"{_lines(same_time)} with a second value of a variable at one time; all are kept"),
+        (at_end, f"{_lines(at_end)} at the very end of the stay; kept"),
         (len(absent), f"no reading at all of {', '.join(absent)}"),
         *(_zeros(cohort, name, what) for name, what in (("HR", "cardiac"), ("RespRate", "respiratory"))),
     ]
     return [text for count, text in said if count]
+
+
+def _lines(count: int) -> str:
+    return f"{count:,} line{'s' if count != 1 else ''}"
 
 
 def _zeros(cohort: Cohort, name: str, what: str) -> tuple[int, str]:
@@ -131,4 +135,4 @@ def _zeros(cohort: Cohort, name: str, what: str) -> tuple[int, str]:
         return 0, ""
     hit = (cohort.variable == cohort.variables.names.index(name)) & (cohort.value == 0)
     count = int((hit & (cohort.line_class == LineClass.IMPLAUSIBLE)).sum())
-    return count, f"{count:,} lines of {name} are 0: rejected as implausible, but one could be a {what} arrest"
+    return count, f"{_lines(count)} with {name} 0: rejected as implausible, but it could be a {what} arrest"

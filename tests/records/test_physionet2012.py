@@ -188,7 +188,7 @@ def test_a_record_id_that_is_no_whole_number_does_not_count(tmp_path: Path, line
 def test_a_file_named_unlike_its_record_id_is_noted_and_the_line_counts(tmp_path: Path) -> None:
     cohort = read(tmp_path, {"7.txt": record(8, "00:07,HR,73")})
     assert field(cohort, "record_id") == [8]
-    assert cohort.notes == ("1 file named unlike their RecordID, which counts: 7.txt",)
+    assert cohort.notes == ("1 file with a name unlike the RecordID line, which counts: 7.txt",)
 
 
 def test_of_two_files_of_one_record_the_first_by_name_counts(tmp_path: Path) -> None:
@@ -222,13 +222,22 @@ def test_an_unreadable_file_is_a_row_and_the_others_go_on(tmp_path: Path) -> Non
 
 def test_a_note_names_a_few_files_and_counts_the_rest(tmp_path: Path) -> None:
     cohort = read(tmp_path, {f"p{i}.txt": record(i) for i in range(5)})
-    assert cohort.notes == ("5 files named unlike their RecordID, which counts: p0.txt, p1.txt, p2.txt and 2 more",)
+    assert cohort.notes == (
+        "5 files with a name unlike the RecordID line, which counts: p0.txt, p1.txt, p2.txt and 2 more",
+    )
 
 
 def test_a_file_with_nothing_but_a_header_is_an_empty_record(tmp_path: Path) -> None:
     cohort = read(tmp_path, {"7.txt": HEAD, "8.txt": HEAD.strip()})
     assert field(cohort, "problem") == [None, None]
     assert cohort.offsets.tolist() == [0, 0, 0]
+
+
+def test_a_record_of_more_lines_than_any_can_have_is_named(tmp_path: Path) -> None:
+    for number, end in enumerate(("\n", "\r")):
+        files = {"7.txt": record(7, "00:07,HR,73"), "8.txt": HEAD + f",,{end}" * 200_001}
+        cohort = read(tmp_path / str(number), files)
+        assert field(cohort, "problem") == [None, "more than 200,000 lines, no record has"]
 
 
 def test_no_value_and_no_foreign_id_reaches_notes_problems_or_rejects(tmp_path: Path) -> None:

@@ -53,22 +53,22 @@ def test_variables_are_summed_up_over_their_readings(summary: Summary) -> None:
     heart = table.loc["HR"]
     assert (heart["records"], heart["readings"], heart["negative"], heart["implausible"]) == (5, 1065, 1, 1)
     assert (heart["min"], heart["median"], heart["max"]) == (60, 61, 73)
-    assert table.loc["pH", ["readings", "repaired", "median"]].tolist() == [1, 1, 7.35]
+    assert table.loc["pH", ["readings", "repaired", "median"]].tolist() == pytest.approx([1, 1, 7.35])
     assert table.loc["ALP", "readings"] == 0
     assert pd.isna(table.loc["ALP", "median"])
 
 
 def test_unreadable_files_are_listed_with_their_problem(summary: Summary) -> None:
-    assert summary.problems.values.tolist() == [["6.txt", "the first line is not Time,Parameter,Value"]]
+    assert summary.problems.to_numpy().tolist() == [["6.txt", "the first line is not Time,Parameter,Value"]]
 
 
 def test_what_is_odd_is_said(summary: Summary) -> None:
     assert summary.same_time == 2
     text = "\n".join(summary.notes)
-    assert "2 lines give a variable a second value at one time; all are kept" in text
-    assert "3 lines stand at the very end of the stay" in text
-    assert "1 lines of HR are 0: rejected as implausible, but one could be a cardiac arrest" in text
-    assert "1 lines of RespRate are 0" in text
+    assert "2 lines with a second value of a variable at one time; all are kept" in text
+    assert "3 lines at the very end of the stay" in text
+    assert "1 line with HR 0: rejected as implausible, but it could be a cardiac arrest" in text
+    assert "1 line with RespRate 0" in text
     assert "no reading at all of ALP, ALT" in text
     assert "1 file not readable as a record: 6.txt" in text
 

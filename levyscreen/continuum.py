@@ -1,0 +1,304 @@
+"""The dense timeline: every record asked for every variable at every time of a grid, streamed to Parquet.
+
+Queries are the same for all records, so they are projected once. Records are encoded in small batches of similar length
+and then read one at a time, without padding; each window of records is written, in order, while the next is computed.
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from levyscreen import machine, outputs, schema
+from levyscreen.errors import UsageError
+from levyscreen.model.fused import fused_read_out
+from levyscreen.model.network import Network
+from levyscreen.records.batches import Batcher, by_tokens
+from levyscreen.types import Signals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.operator import Field
+    from levyscreen.records.cohort import Cohort
+    from levyscreen.records.preprocessor import Readings
+    from levyscreen.store import Model
+
+WINDOW = 128  # records computed, then written as one row group
+TOKENS = 8_192  # padded readings an encoder batch
+CHUNK = 2_592  # queries at once; what they make fits the processor's caches
+RECORDS_A_FILE = 1_024
+
+
+@dataclass(frozen=True)
+class ContinuumSettings:
+    """What is asked of each record."""
+
+    grid: int = 288  # times, evenly spaced from 0 over the stay
+    variables: tuple[str, ...] | None = None  # None for all of the model's
+    level: float = 0.9
+    with_deviation: bool = False
+    half: bool = False  # float16 values
+
+    def __post_init__(self) -> None:
+        if self.grid < 1:
+            raise UsageError(f"the grid needs 1 time at least, got {self.grid}")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Answers for a few records over the grid, physical units; (R, V, T) float32 each."""
+
+    record_id: NDArray[np.int64]  # (R,)
+    variable: NDArray[np.int64]  # (V,) index into the model's variables
+    time_hours: NDArray[np.float32]  # (T,)
+    columns: dict[str, NDArray[np.float32]]
+
+
+class Asker:
+    """A model with the grid's queries projected, ready to be asked about any record."""
+
+    def __init__(self, model: Model, settings: ContinuumSettings, device: torch.device):
+        self.model, self.settings, self.device = model, settings, device
+        variables = model.preprocessor.variables
+        self.variable = _chosen(variables.names, settings.variables)
+        horizon = np.float32(variables.horizon_hours)
+        self.time_hours = (np.arange(settings.grid) * (variables.horizon_hours / settings.grid)).astype(np.float32)
+        time = torch.from_numpy(self.time_hours / horizon).repeat(len(self.variable))
+        variable = torch.from_numpy(self.variable).repeat_interleave(settings.grid)
+        network = model.network
+        with torch.no_grad():
+            embedded = network.embed.query(time.to(device), variable.to(device))
+            self.query = network.levy().project_query(embedded[None])  # (1, H, V T, d)
+        self.read_out = fused_read_out(network)
+        self.calibration = model.timeline_calibration(settings.with_deviation)
+        self.calibration.level_index(settings.level)  # an unknown level is refused before anything is computed
+        self.with_deviation = settings.with_deviation or self.calibration.signal == "deviation"
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of the answers."""
+        fields = [f.name for f in schema.CONTINUUM][3:]
+        return fields + ([schema.DEVIATION.name] if self.settings.with_deviation else [])
+
+    @torch.no_grad()
+    def ask(self, readings: Readings, rows: NDArray[np.int64]) -> Timeline:
+        """The timeline of the records at `rows`, each with all its readings as context."""
+        part = readings.take(rows)
+        batcher = Batcher(part, np.zeros(len(part.time), dtype=bool))
+        shape = (len(rows), len(self.variable), self.settings.grid)
+        columns = {name: np.empty(shape, dtype=np.float32) for name in self.names}
+        for local in by_tokens(part.lengths, TOKENS):
+            batch = batcher.batch(local).to(self.device)
+            field = self.model.network.record_side(batch)
+            for place, row in enumerate(local):
+                for name, values in self._answer(field.record(place, int(part.lengths[row]))).items():
+                    if name in columns:
+                        columns[name][row] = values.reshape(shape[1:])
+        return Timeline(part.record_id, self.variable, self.time_hours, columns)
+
+    def _answer(self, field: Field) -> dict[str, NDArray[np.float32]]:
+        """Columns for one record, (V T,) each."""
+        parts = [
+            self.model.network.ask(field, query, self.with_deviation, self.read_out)
+            for query in self.query.split(CHUNK, dim=2)
+        ]
+        mean = _joined([p.mean for p in parts])
+        signals = {
+            name: _joined([getattr(p.signals, name) for p in parts])
+            for name in Signals.__dataclass_fields__
+            if parts[0].signals.deviation is not None or name != "deviation"
+        }
+        return self._in_units(mean, signals)
+
+    def _in_units(self, mean: NDArray[np.float32], signals: dict[str, NDArray[np.float32]]) -> dict[str, Any]:
+        calibration, preprocessor = self.calibration, self.model.preprocessor
+        variable = np.repeat(self.variable, self.settings.grid)
+        name = calibration.signal
+        raw = 1 / signals["evidence"] if name == "inverse_evidence" else signals[name]
+        half = calibration.half_width(calibration.scale(raw, variable), variable, self.settings.level)
+        return {
+            "prediction": preprocessor.to_units(variable, mean),
+            "lower": preprocessor.to_units(variable, mean - half),
+            "upper": preprocessor.to_units(variable, mean + half),
+            **signals,
+        }
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a continuum run wrote."""
+
+    folder: Path
+    rows: int
+    records: int
+    skipped: int  # records with too few readings to be asked
+    timing: dict[str, Any]
+
+
+def continuum(
+    cohort: Cohort,
+    model: Model,
+    folder: Path,
+    settings: ContinuumSettings | None = None,
+    device: torch.device | str = "cpu",
+    records: Sequence[int] | None = None,
+    done: Callable[[int], None] = lambda records: None,
+) -> Written:
+    """Writes `folder`/part-*.parquet (schema.CONTINUUM), an older continuum there replaced once the new one is whole.
+
+    `records` limits it to some record ids. Memory is that of two windows of records, whatever the cohort's size.
+    """
+    settings, device = settings or ContinuumSettings(), torch.device(device)
+    start = time.perf_counter()
+    readings = model.preprocessor.apply(cohort)
+    rows, skipped = _eligible(readings, model, records)
+    asker = Asker(model, settings, device)
+    provenance = {
+        "cohort": cohort.name, "cohort_fingerprint": cohort.fingerprint, "grid": settings.grid,
+        "level": settings.level, "device": device.type, **model.provenance(), "interval": asker.calibration.signal,
+    }
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    writer = _Writer(temporary, asker, provenance)
+    computing = 0.0
+    try:
+        with writer:
+            for window in np.split(rows, np.arange(WINDOW, len(rows), WINDOW)):
+                began = time.perf_counter()
+                timeline = asker.ask(readings, window)
+                computing += time.perf_counter() - began
+                writer.put(timeline)
+                done(len(window))
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    queries = len(rows) * asker.query.shape[2]
+    timing = {
+        "compute_s": computing, "write_s": writer.seconds, "total_s": time.perf_counter() - start, "passes": 1,
+        "queries": queries, "queries_per_s": queries / max(computing, 1e-9), "records": len(rows),
+        "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")), **machine.describe(device),
+    }
+    return Written(folder, queries, len(rows), skipped, timing)
+
+
+def _eligible(readings: Readings, model: Model, records: Sequence[int] | None) -> tuple[NDArray[np.int64], int]:
+    """Rows to ask, by record id, and how many were asked for but have too few readings."""
+    wanted = np.ones(len(readings), dtype=bool)
+    if records is not None:
+        unknown = sorted(set(records) - set(readings.record_id.tolist()))
+        if unknown:
+            raise UsageError(f"{len(unknown)} of the records asked for are not in the cohort")
+        wanted = np.isin(readings.record_id, list(records))
+    enough = (readings.lengths >= model.preprocessor.protocol.min_readings) & (readings.record_id >= 0)
+    rows = np.flatnonzero(wanted & enough)
+    if not len(rows):
+        raise UsageError("no record has enough readings to be asked")
+    return rows[np.argsort(readings.record_id[rows], kind="stable")], int((wanted & ~enough).sum())
+
+
+def _chosen(names: tuple[str, ...], asked: tuple[str, ...] | None) -> NDArray[np.int64]:
+    """Indices of the asked variables, in the model's order. Raises UsageError for one the model does not know."""
+    if asked is None:
+        return np.arange(len(names))
+    unknown = [name for name in asked if name not in names]
+    if unknown:
+        raise UsageError(f"unknown variable '{unknown[0]}': this model knows {', '.join(names)}")
+    return np.array([i for i, name in enumerate(names) if name in asked])
+
+
+def _joined(parts: list[Tensor]) -> NDArray[np.float32]:
+    joined: NDArray[np.float32] = torch.cat([p[0] for p in parts]).cpu().numpy()
+    return joined
+
+
+class _Writer:
+    """Encodes and writes one window in the background while the next is computed; at most one waits."""
+
+    def __init__(self, folder: Path, asker: Asker, provenance: dict[str, Any]):
+        self.folder, self.provenance, self.seconds = folder, provenance, 0.0
+        self.half = asker.settings.half
+        self.dictionary = pa.array(asker.model.preprocessor.variables.names)
+        self.schema = _schema(asker.names, self.half).with_metadata(outputs.footer(provenance))
+        self.waiting: queue.Queue[Timeline | None] = queue.Queue(maxsize=1)
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name="continuum-writer")
+
+    def __enter__(self) -> None:
+        self.folder.mkdir(parents=True)
+        self.thread.start()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.waiting.put(None)
+        self.thread.join()
+        if self.failure is not None and kind is None:
+            raise self.failure
+
+    def put(self, timeline: Timeline) -> None:
+        """Hands a window over; raises what the writing of an earlier one raised."""
+        if self.failure is not None:
+            raise self.failure
+        self.waiting.put(timeline)
+
+    def _run(self) -> None:
+        windows = iter(self.waiting.get, None)
+        try:
+            while self._write_file(windows):
+                pass
+        except BaseException as error:  # handed to the computing thread, which raises it
+            self.failure = error
+            for _ in windows:
+                pass
+
+    def _write_file(self, windows: Iterator[Timeline]) -> bool:
+        """One part of RECORDS_A_FILE records; False when there was nothing left to write."""
+        import pyarrow.parquet as pq
+
+        first = next(windows, None)
+        if first is None:
+            return False
+        path = self.folder / f"part-{len(list(self.folder.glob('part-*'))):05d}.parquet"
+        floats = [f.name for f in self.schema if pa.types.is_floating(f.type) and f.name != "time_hours"]
+        options: dict[str, Any] = {
+            "compression": "zstd", "compression_level": 1, "use_dictionary": ["variable", "time_hours", "record_id"],
+            "use_byte_stream_split": floats, "write_statistics": ["record_id"], "write_page_checksum": True,
+        }
+        with pq.ParquetWriter(path, self.schema, **options) as writer:
+            window: Timeline | None = first
+            written = 0
+            while window is not None:
+                start = time.perf_counter()
+                writer.write_table(self._table(window), row_group_size=2**31 - 1)
+                self.seconds += time.perf_counter() - start
+                written += len(window.record_id)
+                window = next(windows, None) if written < RECORDS_A_FILE else None
+        return True
+
+    def _table(self, timeline: Timeline) -> pa.Table:
+        records, variables, times = (len(x) for x in (timeline.record_id, timeline.variable, timeline.time_hours))
+        code = np.tile(np.repeat(timeline.variable.astype(np.int16), times), records)
+        arrays = [
+            pa.array(np.repeat(timeline.record_id, variables * times)),
+            pa.DictionaryArray.from_arrays(pa.array(code), self.dictionary),
+            pa.array(np.tile(timeline.time_hours, records * variables)),
+        ]
+        kind = np.float16 if self.half else np.float32
+        arrays += [pa.array(values.reshape(-1).astype(kind, copy=False)) for values in timeline.columns.values()]
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def _schema(names: list[str], half: bool) -> pa.Schema:
+    fixed = [schema.CONTINUUM.field(i) for i in range(3)]
+    return pa.schema(fixed + [pa.field(name, pa.float16() if half else pa.float32()) for name in names])

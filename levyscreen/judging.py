@@ -1,0 +1,144 @@
+"""Fitting a model's calibration, and judging the model on records it never saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from levyscreen.calibrate import ause, crps_gaussian, fit_calibration, reliability, spearman
+from levyscreen.errors import CalibrationError, UsageError
+from levyscreen.learn.data import epoch_seed
+from levyscreen.questions import SIGNALS, Answers, ask_all
+from levyscreen.records.hiding import hide, subsample
+from levyscreen.records.preprocessor import Readings
+from levyscreen.store import Model, save_calibrations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from levyscreen.calibrate import Calibration
+    from levyscreen.records.cohort import Cohort
+
+LEVELS = (0.8, 0.9, 0.95)
+# Fitted besides the default: a signal of the mean path, for timelines too dense to pay for the deviation.
+COMPANION = "disagreement"
+
+
+def calibrate(
+    model: Model,
+    cohort: Cohort,
+    device: torch.device | str = "cpu",
+    signal: str = "deviation",
+    by: str = "variable",
+    levels: Sequence[float] = LEVELS,
+) -> Model:
+    """Fits scale and intervals on hidden targets and writes them into the model's folder.
+
+    Of the cohort that the model was trained on, only its validation records are used; of another cohort, all records
+    that the model was neither trained nor tested on. Raises CalibrationError where none is left.
+    """
+    readings = held_out(model, cohort, "validation")
+    answers, seed = _answers(model, readings, torch.device(device))
+    first = _known(signal)
+    provenance = {
+        "cohort": cohort.name, "cohort_fingerprint": cohort.fingerprint, "seed": seed,
+        "records": len(np.unique(answers.record)), "targets": len(answers.record),
+    }
+    names = model.preprocessor.variables.names
+    fitted: list[Calibration] = [
+        fit_calibration(
+            answers.signal(name), name, answers.prediction, answers.truth, answers.variable, names,
+            by=by, levels=levels, provenance=provenance,
+        )
+        for name in dict.fromkeys((first, COMPANION))
+    ]
+    return save_calibrations(model, fitted)
+
+
+def held_out(model: Model, cohort: Cohort, part: str) -> Readings:
+    """Readings of a model's own `validation` or `test` records, or of a cohort it never saw, under its protocol.
+
+    Raises CalibrationError where no record may be used.
+    """
+    readings = model.preprocessor.apply(cohort)
+    enough = readings.lengths >= model.preprocessor.protocol.min_readings
+    if cohort.fingerprint == model.training["cohort_fingerprint"]:
+        allowed = np.isin(readings.record_id, model.records(part))
+    else:
+        others = [p for p in ("train", "validation", "test") if p != part]
+        allowed = ~np.isin(readings.record_id, np.concatenate([model.records(p) for p in others]))
+    rows = np.flatnonzero(enough & allowed & (readings.record_id >= 0))
+    if not len(rows):
+        raise CalibrationError(f"cohort {cohort.name} has no record that model {model.name} may be judged or calibrated on")
+    return subsample(readings.take(rows), model.preprocessor.protocol.max_readings)
+
+
+def _answers(model: Model, readings: Readings, device: torch.device) -> tuple[Answers, int]:
+    protocol = model.preprocessor.protocol
+    seed = epoch_seed(int(model.training["settings"]["seed"]), 0)
+    hidden = hide(readings, protocol.hide, seed, protocol.max_targets)
+    return ask_all(model.network, readings, hidden, device), seed
+
+
+def _known(signal: str) -> str:
+    if signal not in SIGNALS:
+        raise UsageError(f"unknown signal '{signal}': use {', '.join(SIGNALS)}")
+    return SIGNALS[signal]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a model does on targets hidden in records that it never saw."""
+
+    summary: dict[str, Any]  # records, targets, MAE, MSE
+    ranking: pd.DataFrame  # a row for each signal: spearman, ause
+    distribution: pd.DataFrame  # a row for each calibrated scale: crps, ause, coverage and width
+    reliability: pd.DataFrame  # of the default calibration
+
+
+def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -> Evaluation:
+    """Scores a model on its own test records, or on a cohort it never saw (the paper's sec:exp_unc and sec:exp_dist)."""
+    readings = held_out(model, cohort, "test")
+    answers, seed = _answers(model, readings, torch.device(device))
+    error = answers.error
+    summary = {
+        "cohort": cohort.name, "records": len(np.unique(answers.record)), "targets": len(error), "hidden_seed": seed,
+        "mae": float(error.mean(dtype=np.float64)), "mse": float(np.square(error, dtype=np.float64).mean()),
+    }
+    signals = {name: answers.signal(inner) for name, inner in SIGNALS.items()}
+    for calibration in model.calibrations.values():
+        values = answers.signal(calibration.signal)
+        signals[f"{calibration.signal}, calibrated by {calibration.by}"] = calibration.scale(values, answers.variable)
+    calibration = model.require_calibration()
+    constant = _floor(calibration)[answers.variable]
+    signals["variable alone (constant of calibration)"] = constant
+    ranking = pd.DataFrame(
+        [{"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)} for name, s in signals.items()]
+    )
+    scale = calibration.scale(answers.signal(calibration.signal), answers.variable)
+    table = reliability(answers.prediction, answers.truth, scale, answers.variable, calibration)
+    return Evaluation(summary, ranking, _distributions(model, answers), table)
+
+
+def _floor(calibration: Calibration) -> NDArray[np.float64]:
+    """Each variable's own error level: its 80 % quantile of |error| is what a constant scale amounts to."""
+    return np.asarray(calibration.a * np.asarray(calibration.typical) + calibration.b)
+
+
+def _distributions(model: Model, answers: Answers) -> pd.DataFrame:
+    """CRPS of the Gaussian, calibrated globally as in the paper and by variable."""
+    rows = []
+    for calibration in model.calibrations.values():
+        signal = answers.signal(calibration.signal)
+        pooled = calibration.pooled.a * signal + calibration.pooled.b
+        own = calibration.scale(signal, answers.variable)
+        for by, scale in (("nothing (global)", pooled), (calibration.by, own)):
+            crps = crps_gaussian(answers.prediction, scale, answers.truth)
+            rows.append({"signal": calibration.signal, "by": by, "crps": float(crps.mean())})
+    return pd.DataFrame(rows)

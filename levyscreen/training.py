@@ -1,0 +1,69 @@
+"""From a cohort to a calibrated model folder; and further members of its ensemble."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from levyscreen.config import ModelConfig, Protocol, TrainingConfig
+from levyscreen.errors import TrainingError
+from levyscreen.judging import calibrate
+from levyscreen.learn.data import TrainingData, prepare
+from levyscreen.learn.fit import Fitted, Watch, fit
+from levyscreen.store import Model, load_model, member_path, save_model, save_weights
+
+if TYPE_CHECKING:
+    from levyscreen.records.cohort import Cohort
+
+
+def train(
+    cohort: Cohort,
+    folder: Path,
+    protocol: Protocol,
+    model: ModelConfig,
+    config: TrainingConfig,
+    device: torch.device,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> Model:
+    """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
+
+    The state of the training lies in `folder`/training until it is done; with `resume`, one cut off there goes on.
+    """
+    data = prepare(cohort, protocol, config.seed)
+    fitted = fit(data, model, config, folder / "training", device, resume, watch)
+    save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
+    trained = load_model(folder.resolve(), device)
+    return calibrate(trained, cohort, device) if model.decode == "levy" else trained
+
+
+def train_member(
+    cohort: Cohort, model: Model, seed: int, device: torch.device, resume: bool = False, watch: Watch | None = None
+) -> Path:
+    """Trains another member of a model's deep ensemble: same records, same split, initialised and shuffled by `seed`."""
+    settings = TrainingConfig.from_json(model.training["settings"])
+    data = prepare(cohort, model.preprocessor.protocol, settings.seed)
+    if cohort.fingerprint != model.training["cohort_fingerprint"]:
+        raise TrainingError(f"an ensemble shares its records: {model.name} was trained on another cohort than {cohort.name}")
+    state = model.folder / "training" / f"member-{seed}"
+    fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
+    path = member_path(model.folder, seed)
+    save_weights(path, fitted.network)
+    return path
+
+
+def describe(cohort: Cohort, data: TrainingData, config: TrainingConfig, fitted: Fitted) -> dict[str, Any]:
+    """What a model folder remembers of its training."""
+    ids = data.readings.record_id
+    history = [vars(epoch) for epoch in fitted.progress.history]
+    return {
+        "settings": config.to_json(),
+        "cohort": cohort.name,
+        "cohort_fingerprint": cohort.fingerprint,
+        "split": {name: ids[rows].tolist() for name, rows in vars(data.split).items()},
+        "best_epoch": fitted.progress.best_epoch,
+        "history": history,
+    }
