@@ -1,4 +1,4 @@
-"""What others pay: dropout passes and an ensemble on the same batches, beside the single pass (the paper's tab:cohort)."""
+"""What others pay: dropout passes and an ensemble on the same batches, beside the single pass (tab:cohort)."""
 
 from __future__ import annotations
 
@@ -72,9 +72,13 @@ class Comparison:
         """
         scored = scores[scores["status"] == "scored"]
         error = scored["mae"].to_numpy()
-        single = {"uncertainty": scored["uncertainty"], "deviation": scored["deviation"],
-                  "disagreement": scored["disagreement"], "sigma_hat": scored["sigma_hat"],
-                  "1/evidence": 1 / scored["evidence"]}
+        single = {
+            "uncertainty": scored["uncertainty"],
+            "deviation": scored["deviation"],
+            "disagreement": scored["disagreement"],
+            "sigma_hat": scored["sigma_hat"],
+            "1/evidence": 1 / scored["evidence"],
+        }
         ids = scored["record_id"].to_numpy(dtype=np.int64)
         rows = [
             _row(name, 1, single_pass_seconds, single_pass_seconds, values.to_numpy(), error, ids)
@@ -89,7 +93,12 @@ class Comparison:
 
 
 def _row(
-    name: str, passes: int, seconds: float, single: float, signal: NDArray[np.floating], error: NDArray[np.floating],
+    name: str,
+    passes: int,
+    seconds: float,
+    single: float,
+    signal: NDArray[np.floating],
+    error: NDArray[np.floating],
     ids: NDArray[np.int64] | None,
 ) -> dict[str, object]:
     return {

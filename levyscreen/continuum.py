@@ -23,7 +23,6 @@ from torch import Tensor
 from levyscreen import machine, outputs, schema
 from levyscreen.errors import UsageError
 from levyscreen.model.fused import fused_read_out
-from levyscreen.model.network import Network
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.types import Signals
 
@@ -155,19 +154,26 @@ def continuum(
     device: torch.device | str = "cpu",
     records: Sequence[int] | None = None,
     done: Callable[[int], None] = lambda records: None,
+    most_readings: int | None = None,
 ) -> Written:
     """Writes `folder`/part-*.parquet (schema.CONTINUUM), an older continuum there replaced once the new one is whole.
 
-    `records` limits it to some record ids. Memory is that of two windows of records, whatever the cohort's size.
+    `records` limits it to some record ids; records over `most_readings` are left out, as the paper does.
+    Memory is that of a few windows of records, whatever the cohort's size.
     """
     settings, device = settings or ContinuumSettings(), torch.device(device)
     start = time.perf_counter()
     readings = model.preprocessor.apply(cohort)
-    rows, skipped = _eligible(readings, model, records)
+    rows, skipped = _eligible(readings, model, records, most_readings)
     asker = Asker(model, settings, device)
     provenance = {
-        "cohort": cohort.name, "cohort_fingerprint": cohort.fingerprint, "grid": settings.grid,
-        "level": settings.level, "device": device.type, **model.provenance(), "interval": asker.calibration.signal,
+        "cohort": cohort.name,
+        "cohort_fingerprint": cohort.fingerprint,
+        "grid": settings.grid,
+        "level": settings.level,
+        "device": device.type,
+        **model.provenance(),
+        "interval": asker.calibration.signal,
     }
     temporary = folder.with_name(f".{folder.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -187,15 +193,23 @@ def continuum(
         shutil.rmtree(temporary, ignore_errors=True)
     queries = len(rows) * asker.query.shape[2]
     timing = {
-        "compute_s": computing, "write_s": writer.seconds, "total_s": time.perf_counter() - start, "passes": 1,
-        "queries": queries, "queries_per_s": queries / max(computing, 1e-9), "records": len(rows),
-        "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")), **machine.describe(device),
+        "compute_s": computing,
+        "write_s": writer.seconds,
+        "total_s": time.perf_counter() - start,
+        "passes": 1,
+        "queries": queries,
+        "queries_per_s": queries / max(computing, 1e-9),
+        "records": len(rows),
+        "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")),
+        **machine.describe(device),
     }
     return Written(folder, queries, len(rows), skipped, timing)
 
 
-def _eligible(readings: Readings, model: Model, records: Sequence[int] | None) -> tuple[NDArray[np.int64], int]:
-    """Rows to ask, by record id, and how many were asked for but have too few readings."""
+def _eligible(
+    readings: Readings, model: Model, records: Sequence[int] | None, most: int | None
+) -> tuple[NDArray[np.int64], int]:
+    """Rows to ask, by record id, and how many were asked for but have too few readings (or more than `most`)."""
     wanted = np.ones(len(readings), dtype=bool)
     if records is not None:
         unknown = sorted(set(records) - set(readings.record_id.tolist()))
@@ -203,6 +217,8 @@ def _eligible(readings: Readings, model: Model, records: Sequence[int] | None) -
             raise UsageError(f"{len(unknown)} of the records asked for are not in the cohort")
         wanted = np.isin(readings.record_id, list(records))
     enough = (readings.lengths >= model.preprocessor.protocol.min_readings) & (readings.record_id >= 0)
+    if most is not None:
+        enough &= readings.lengths <= most
     rows = np.flatnonzero(wanted & enough)
     if not len(rows):
         raise UsageError("no record has enough readings to be asked")
@@ -272,8 +288,12 @@ class _Writer:
         path = self.folder / f"part-{len(list(self.folder.glob('part-*'))):05d}.parquet"
         floats = [f.name for f in self.schema if pa.types.is_floating(f.type) and f.name != "time_hours"]
         options: dict[str, Any] = {
-            "compression": "zstd", "compression_level": 1, "use_dictionary": ["variable", "time_hours", "record_id"],
-            "use_byte_stream_split": floats, "write_statistics": ["record_id"], "write_page_checksum": True,
+            "compression": "zstd",
+            "compression_level": 1,
+            "use_dictionary": ["variable", "time_hours", "record_id"],
+            "use_byte_stream_split": floats,
+            "write_statistics": ["record_id"],
+            "write_page_checksum": True,
         }
         with pq.ParquetWriter(path, self.schema, **options) as writer:
             window: Timeline | None = first

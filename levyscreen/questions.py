@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,8 +66,17 @@ def answer(network: Network, batch: Batch) -> Answers:
     signals, mask = prediction.signals, batch.query_mask
     assert signals.deviation is not None
     record = batch.record[:, None].expand_as(mask)
-    fields = (record, batch.query_time, batch.query_variable, batch.target, prediction.mean, signals.evidence,
-              signals.disagreement, signals.sigma_hat, signals.deviation)
+    fields = (
+        record,
+        batch.query_time,
+        batch.query_variable,
+        batch.target,
+        prediction.mean,
+        signals.evidence,
+        signals.disagreement,
+        signals.sigma_hat,
+        signals.deviation,
+    )
     return Answers(*(field[mask].cpu().numpy() for field in fields))
 
 
@@ -88,11 +97,8 @@ def ask(
         done(len(rows))
 
 
-def ask_all(
-    network: Network, readings: Readings, hidden: NDArray[np.bool_], device: torch.device, tokens: int = TOKENS
-) -> Answers:
-    """All answers at once, for calibration and evaluation."""
-    parts = [answers for _, answers in ask(network, readings, hidden, device, tokens)]
+def joined(parts: Sequence[Answers]) -> Answers:
+    """All answers in one, for calibration and evaluation. Raises UsageError where there are none."""
     if not parts:
         raise UsageError("no record has both context and hidden targets")
     return Answers(*(np.concatenate([getattr(p, name) for p in parts]) for name in Answers.__dataclass_fields__))

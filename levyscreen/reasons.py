@@ -21,8 +21,8 @@ WORST = 3  # variables named
 class Explainer:
     """Splits each record's deviation into its two factors, and its uncertainty over the variables.
 
-    The deviation is the root of phi(Lambda), which is large where little evidence was found, times the spread of what was
-    found. Its logarithm is a sum, so the excess of a record over the median record divides exactly between the two.
+    The deviation is the root of phi(Lambda), which is large where little evidence was found, times the spread of what
+    was found. Its logarithm is a sum, so a record's excess over the median record divides exactly between the two.
     """
 
     def __init__(self, records: int, names: tuple[str, ...]):
@@ -72,7 +72,7 @@ class Explainer:
 
 
 def _reasons(thin: NDArray[np.float64], conflict: NDArray[np.float64]) -> NDArray[np.object_]:
-    """Which factor's excess makes up the doubt; where neither exceeds the median record, the one that falls short less."""
+    """Which factor's excess makes up the doubt; where neither exceeds the median record, the larger one."""
     more, less = np.maximum(thin, conflict), np.minimum(thin, conflict)
     both = less > NAMED_SHARE * (np.maximum(more, 0) + np.maximum(less, 0))
     named = np.where(thin > conflict, "thin_evidence", "conflict").astype(object)

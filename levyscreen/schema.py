@@ -1,4 +1,4 @@
-"""Every on-disk table: columns, Arrow types, units, and what null means. Names are imported from here, never retyped."""
+"""Every on-disk table: columns, Arrow types, units, what null means. Names are imported from here, never retyped."""
 
 from __future__ import annotations
 
@@ -77,8 +77,9 @@ SCORES = pa.schema(
         pa.field("worst_variables", pa.string()),  # up to three names, joined by ';', the worst first
     ]
 )
-# too_few: under 20 readings, no uncertainty is claimed; non_finite: the model's answer was not a number.
-STATUSES = ("unreadable", "empty", "too_few", "non_finite", "scored")
+# too_few: under 20 readings, no uncertainty is claimed; non_finite: the model's answer was not a number; too_many: over
+# 512, which the paper's protocol leaves out and ours never does.
+STATUSES = ("unreadable", "empty", "too_few", "non_finite", "too_many", "scored")
 REASONS = ("conflict", "thin_evidence", "both")
 
 # A row for each hidden target; values and interval in the variable's unit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,8 @@ import torch
 from levyscreen import machine, schema
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.questions import SIGNALS, TOKENS, Answers, ask
-from levyscreen.records.hiding import hide
 from levyscreen.reasons import Explainer
+from levyscreen.records.hiding import hide
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:
@@ -78,30 +78,44 @@ def screen(
     with_queries: bool = False,
     done: Callable[[int], None] = lambda records: None,
     beside: Callable[[Batch, Answers], None] = lambda batch, answers: None,
+    most_readings: int | None = None,
 ) -> Screening:
     """One deterministic pass over the cohort; a row of scores for each of its records, none missing.
 
-    `beside` sees each batch with its answers, for what is compared on the same batches. Raises CalibrationError where
-    the calibrated signal is asked of a model whose calibration found that its signal carries nothing.
+    `beside` sees each batch with its answers, for what is compared on the same batches. Records over `most_readings`
+    are left out (status too_many), only to compare with the paper, which drops those over 512. Raises CalibrationError
+    where the calibrated signal is asked of a model whose calibration found that its signal carries nothing.
     """
     settings, device = settings or ScreenSettings(), torch.device(device)
     signal = ranking_signal(model, settings.signal)
     start = time.perf_counter()
-    subjects = select(cohort, model, settings)
+    subjects = select(cohort, model, settings, most_readings)
     collector = _Collector(model, subjects, signal, with_queries)
-    prepared = time.perf_counter()
+    prepared, besides = time.perf_counter(), 0.0
     for batch, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
         collector.add(answers)
+        began = time.perf_counter()
         beside(batch, answers)
-    computed = time.perf_counter()
+        besides += time.perf_counter() - began
+    computed = time.perf_counter() - besides
     scores = _rank(collector.frame(), settings.flag, collector.explainer)
     provenance = {
-        "cohort": cohort.name, "cohort_fingerprint": cohort.fingerprint, "signal": signal, "hide": settings.hide,
-        "seed": settings.seed, "flag": settings.flag, "device": device.type, **model.provenance(),
+        "cohort": cohort.name,
+        "cohort_fingerprint": cohort.fingerprint,
+        "signal": signal,
+        "hide": settings.hide,
+        "seed": settings.seed,
+        "flag": settings.flag,
+        "device": device.type,
+        **model.provenance(),
     }
     timing = {
-        "prepare_s": prepared - start, "compute_s": computed - prepared, "passes": 1,
-        "queries": int(subjects.hidden.sum()), "records": int(subjects.scored.sum()), **machine.describe(device),
+        "prepare_s": prepared - start,
+        "compute_s": computed - prepared,
+        "passes": 1,
+        "queries": int(subjects.hidden.sum()),
+        "records": int(subjects.scored.sum()),
+        **machine.describe(device),
     }
     scores.attrs = provenance
     return Screening(scores, collector.query_frame(), signal, provenance, timing)
@@ -123,13 +137,15 @@ def ranking_signal(model: Model, asked: str | None) -> str:
     return asked
 
 
-def select(cohort: Cohort, model: Model, settings: ScreenSettings) -> Subjects:
+def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | None = None) -> Subjects:
     """Cleans the cohort, says who can be scored, and hides floor(hide n) readings of each of those."""
     readings = model.preprocessor.apply(cohort)
     n, least = readings.lengths, model.preprocessor.protocol.min_readings
     status = np.full(len(readings), "scored", dtype=object)
     status[n < least] = "too_few"
     status[n == 0] = "empty"
+    if most is not None:
+        status[n > most] = "too_many"
     status[np.asarray(cohort.records.column("problem").is_valid())] = "unreadable"
     hidden = hide(readings, settings.hide, settings.seed)
     return Subjects(readings, status, hidden & np.repeat(status == "scored", n))
@@ -152,8 +168,12 @@ class _Collector:
         half_width = self._half_width(answers)
         uncertainty = self._uncertainty(answers)
         each = {
-            "uncertainty": uncertainty, "deviation": answers.deviation, "disagreement": answers.disagreement,
-            "evidence": answers.evidence, "sigma_hat": answers.sigma_hat, "mae": answers.error,
+            "uncertainty": uncertainty,
+            "deviation": answers.deviation,
+            "disagreement": answers.disagreement,
+            "evidence": answers.evidence,
+            "sigma_hat": answers.sigma_hat,
+            "mae": answers.error,
             "interval_width": 2 * half_width,
         }
         records = len(self.count)
@@ -180,16 +200,18 @@ class _Collector:
     def _queries(self, answers: Answers, half_width: NDArray[np.floating[Any]]) -> pd.DataFrame:
         preprocessor, variable = self.model.preprocessor, answers.variable
         names = preprocessor.variables.names
-        return pd.DataFrame({
-            "record_id": self.subjects.readings.record_id[answers.record],
-            "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=list(names)),
-            "time_hours": answers.time * np.float32(preprocessor.variables.horizon_hours),
-            "truth": preprocessor.to_units(variable, answers.truth),
-            "prediction": preprocessor.to_units(variable, answers.prediction),
-            "lower": preprocessor.to_units(variable, answers.prediction - half_width),
-            "upper": preprocessor.to_units(variable, answers.prediction + half_width),
-            **{name: getattr(answers, name) for name in ("deviation", "disagreement", "evidence", "sigma_hat")},
-        })
+        return pd.DataFrame(
+            {
+                "record_id": self.subjects.readings.record_id[answers.record],
+                "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=list(names)),
+                "time_hours": answers.time * np.float32(preprocessor.variables.horizon_hours),
+                "truth": preprocessor.to_units(variable, answers.truth),
+                "prediction": preprocessor.to_units(variable, answers.prediction),
+                "lower": preprocessor.to_units(variable, answers.prediction - half_width),
+                "upper": preprocessor.to_units(variable, answers.prediction + half_width),
+                **{name: getattr(answers, name) for name in ("deviation", "disagreement", "evidence", "sigma_hat")},
+            }
+        )
 
     def query_frame(self) -> pd.DataFrame | None:
         if self.parts is None:
@@ -205,14 +227,16 @@ class _Collector:
         finite = np.isfinite([means[name] for name in self.MEANS if name != "interval_width"]).all(axis=0)
         status[scored & ~finite] = "non_finite"
         n = readings.lengths
-        frame = pd.DataFrame({
-            "record_id": pd.array(np.where(readings.record_id < 0, 0, readings.record_id), dtype="Int64"),
-            "status": status,
-            "n_readings": n.astype(np.int32),
-            "n_context": (n - self.count).astype(np.int32),
-            "n_hidden": self.count.astype(np.int32),
-            **{name: values.astype(np.float32) for name, values in means.items()},
-        })
+        frame = pd.DataFrame(
+            {
+                "record_id": pd.array(np.where(readings.record_id < 0, 0, readings.record_id), dtype="Int64"),
+                "status": status,
+                "n_readings": n.astype(np.int32),
+                "n_context": (n - self.count).astype(np.int32),
+                "n_hidden": self.count.astype(np.int32),
+                **{name: values.astype(np.float32) for name, values in means.items()},
+            }
+        )
         frame.loc[readings.record_id < 0, "record_id"] = pd.NA
         frame.loc[status != "scored", list(self.MEANS)] = np.nan
         return frame

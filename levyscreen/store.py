@@ -56,7 +56,9 @@ class Model:
     def require_calibration(self) -> Calibration:
         """The default calibration. Raises CalibrationError where there is none."""
         if self.calibration is None:
-            raise CalibrationError(f"model {self.name} is not calibrated: run levyscreen calibrate {self.folder} COHORT")
+            raise CalibrationError(
+                f"model {self.name} is not calibrated: run levyscreen calibrate {self.folder} COHORT"
+            )
         return self.calibration
 
     def timeline_calibration(self, with_deviation: bool) -> Calibration:
@@ -73,8 +75,9 @@ class Model:
             "model": self.name,
             "model_digest": self.digest,
             "protocol": self.preprocessor.protocol.name,
-            "calibration": None if calibration is None else {"signal": calibration.signal, "by": calibration.by}
-            | calibration.provenance,
+            "calibration": None
+            if calibration is None
+            else {"signal": calibration.signal, "by": calibration.by} | calibration.provenance,
         }
 
 
@@ -111,7 +114,9 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
     calibrations = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
     name = folder.resolve().name
-    return Model(name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibrations, config["training"])
+    return Model(
+        name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibrations, config["training"]
+    )
 
 
 def load_weights(path: Path, settings: ModelConfig, device: torch.device | str = "cpu") -> Network:
@@ -131,9 +136,7 @@ def load_weights(path: Path, settings: ModelConfig, device: torch.device | str =
     return network.to(device).eval()
 
 
-def save_model(
-    folder: Path, network: Network, preprocessor: Preprocessor, training: dict[str, Any]
-) -> None:
+def save_model(folder: Path, network: Network, preprocessor: Preprocessor, training: dict[str, Any]) -> None:
     """Writes weights, configuration and preprocessor; an older calibration there is removed, being of other weights."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CALIBRATION).unlink(missing_ok=True)

@@ -43,11 +43,13 @@ def train(
 def train_member(
     cohort: Cohort, model: Model, seed: int, device: torch.device, resume: bool = False, watch: Watch | None = None
 ) -> Path:
-    """Trains another member of a model's deep ensemble: same records, same split, initialised and shuffled by `seed`."""
+    """Trains another member of a model's deep ensemble: same records and split, initialised and shuffled by `seed`."""
     settings = TrainingConfig.from_json(model.training["settings"])
     data = prepare(cohort, model.preprocessor.protocol, settings.seed)
     if cohort.fingerprint != model.training["cohort_fingerprint"]:
-        raise TrainingError(f"an ensemble shares its records: {model.name} was trained on another cohort than {cohort.name}")
+        raise TrainingError(
+            f"an ensemble shares its records: {model.name} was trained on another cohort than {cohort.name}"
+        )
     state = model.folder / "training" / f"member-{seed}"
     fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
     path = member_path(model.folder, seed)

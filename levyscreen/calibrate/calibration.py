@@ -44,6 +44,8 @@ class Calibration:
     levels: tuple[float, ...]  # nominal coverages
     quantiles: Float64s  # (L,) Q_alpha over all targets
     quantiles_by_variable: Float64s  # (L, V); +inf where the variable has too few targets
+    # (V,) mean |error| of the calibration targets: a constant, the honest floor of any scale by variable.
+    mean_error: Float64s
     provenance: dict[str, Any] = field(default_factory=dict)  # seed, records, targets, cohort fingerprint
 
     @property
@@ -102,6 +104,7 @@ class Calibration:
             "levels": list(self.levels),
             "quantiles": finite(self.quantiles),
             "quantiles_by_variable": [finite(row) for row in self.quantiles_by_variable],
+            "mean_error": self.mean_error.tolist(),
             "provenance": self.provenance,
         }
         plain: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
@@ -167,8 +170,16 @@ def fit_calibration(
         levels=tuple(float(level) for level in levels),
         quantiles=overall,
         quantiles_by_variable=each,
+        mean_error=_mean_by_variable(np.abs(error), v, n_variables),
         provenance=dict(provenance or {}) | {"split": "none" if split_by is None else "every other record"},
     )
+
+
+def _mean_by_variable(values: Float64s, variable: Indices, n_variables: int) -> Float64s:
+    """Means (V,); the mean of all where a variable has none."""
+    count = np.bincount(variable, minlength=n_variables)
+    total = np.bincount(variable, values, minlength=n_variables)
+    return np.where(count > 0, total / np.maximum(count, 1), values.mean())
 
 
 def _floating(values: ArrayLike) -> Floats:
@@ -220,12 +231,13 @@ def _from_plain(data: Mapping[str, Any]) -> Calibration:
         levels=tuple(data["levels"]),
         quantiles=floats(data["quantiles"]),
         quantiles_by_variable=np.stack([floats(row) for row in data["quantiles_by_variable"]]),
+        mean_error=floats(data["mean_error"]),
         provenance=dict(data["provenance"]),
     )
 
 
 def _check_shapes(c: Calibration) -> None:
     variables, levels = len(c.variables), len(c.levels)
-    shapes = [x.shape for x in (c.a, c.b, c.n_targets, c.quantiles, c.quantiles_by_variable)]
-    if shapes != [(variables,), (variables,), (variables,), (levels,), (levels, variables)]:
+    shapes = [x.shape for x in (c.a, c.b, c.n_targets, c.mean_error, c.quantiles, c.quantiles_by_variable)]
+    if shapes != [(variables,), (variables,), (variables,), (variables,), (levels,), (levels, variables)]:
         raise CalibrationError(f"damaged calibration: {variables} variables and {levels} levels, arrays of {shapes}")

@@ -73,17 +73,26 @@ def save(
 
 def load(
     folder: Path,
+    fingerprint: str,
     network: torch.nn.Module,
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> tuple[Progress, dict[str, Tensor]]:
-    """Restores the three in place; returns progress and the best weights. Raises TrainingError on a damaged file."""
+    """Restores the three in place; returns progress and the best weights.
+
+    Raises TrainingError on a damaged file, and on one of a training with another fingerprint.
+    """
     try:
         with safe_open(folder / FILE, framework="pt") as file:
             about: dict[str, Any] = json.loads(file.metadata()["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(f"{folder / FILE} cannot be resumed from: {error}; train without --resume") from error
+    if about["progress"]["fingerprint"] != fingerprint:
+        raise TrainingError(
+            f"{folder / FILE} belongs to a training with other records or settings: "
+            "give the same ones, another --out, or no --resume"
+        )
     network.load_state_dict(_under("network.", tensors))
     slots: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _under("optimiser.", tensors).items():

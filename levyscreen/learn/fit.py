@@ -92,13 +92,9 @@ class _Trainer:
         return self.progress.epoch >= self.config.epochs or waited >= self.config.patience
 
     def restore(self, folder: Path) -> None:
-        progress, best = checkpoint.load(folder, self.network, self.optimiser, self.schedule)
-        if progress.fingerprint != self.progress.fingerprint:
-            raise TrainingError(
-                f"{folder / checkpoint.FILE} belongs to a training with other records or settings: "
-                "give the same ones, another --out, or no --resume"
-            )
-        self.progress, self.best = progress, best
+        self.progress, self.best = checkpoint.load(
+            folder, self.progress.fingerprint, self.network, self.optimiser, self.schedule
+        )
 
     def save(self, folder: Path) -> None:
         checkpoint.save(folder, self.progress, self.network, self.best, self.optimiser, self.schedule)

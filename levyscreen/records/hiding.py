@@ -23,8 +23,11 @@ def hidden_count(n: NDArray[np.int64], hide: float, most: int | None = None) -> 
     return count if most is None else np.minimum(count, most)
 
 
-def choose(readings: Readings, count: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-    """Marks `count` (R,) readings of each record, chosen from (seed, record id): (N,) bool."""
+def choose(readings: Readings, count: NDArray[np.int64], seed: int, fold: int = 0) -> NDArray[np.bool_]:
+    """Marks `count` (R,) readings of each record, chosen from (seed, record id): (N,) bool.
+
+    Other folds of one seed mark other readings, as long as there are any.
+    """
     lengths = readings.lengths
     start = np.repeat(readings.offsets[:-1], lengths)
     place = np.arange(len(readings.time)) - start
@@ -33,13 +36,14 @@ def choose(readings: Readings, count: NDArray[np.int64], seed: int) -> NDArray[n
     record = np.repeat(np.arange(len(readings)), lengths)
     order = np.lexsort((key, record))
     chosen = np.empty(len(key), dtype=bool)
-    chosen[order] = place < np.repeat(count, lengths)
+    count = np.repeat(count, lengths)
+    chosen[order] = (place >= fold * count) & (place < (fold + 1) * count)
     return chosen
 
 
-def hide(readings: Readings, fraction: float, seed: int, most: int | None = None) -> NDArray[np.bool_]:
+def hide(readings: Readings, fraction: float, seed: int, most: int | None = None, fold: int = 0) -> NDArray[np.bool_]:
     """True for each hidden target, (N,)."""
-    return choose(readings, hidden_count(readings.lengths, fraction, most), seed)
+    return choose(readings, hidden_count(readings.lengths, fraction, most), seed, fold)
 
 
 def subsample(readings: Readings, most: int | None, seed: int = 0) -> Readings:

@@ -74,7 +74,7 @@ class Preprocessor:
         mean = np.bincount(variable, value, minlength=size) / np.maximum(count, 1)
         square = np.bincount(variable, (value - mean[variable]) ** 2, minlength=size) / np.maximum(count - 1, 1)
         scale = np.sqrt(square)
-        scale[scale == 0] = 1.0
+        scale[scale <= 1e-9 * np.abs(mean)] = 1.0  # a mean of equal values may be off by a rounding
         return cls(variables, protocol, tuple(mean.tolist()), tuple(scale.tolist()))
 
     def apply(self, cohort: Cohort) -> Readings:

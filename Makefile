@@ -1,0 +1,47 @@
+# make screen   install into .venv and screen the sample cohort with the shipped model
+# make test     install into .venv what development needs and run every check
+# make clean    remove .venv, caches and outputs
+#
+# VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv
+# Without a GPU, the small build of torch will do: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make screen
+
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: screen test clean
+.DELETE_ON_ERROR:
+
+screen: $(VENV)/.installed
+	$(BIN)/levyscreen screen examples/set-b-sample --top-decile
+
+# pytest comes last: its closing line is the verdict.
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+# A stamp is newer than what it was made from, so a second call installs nothing.
+$(VENV)/.python:
+	$(PYTHON) -c 'import sys; sys.exit("levyscreen needs Python 3.11 or newer: make PYTHON=python3.12") if sys.version_info < (3, 11) else 0'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch alone and pinned first: unpinned, pip may fetch gigabytes of another version before it looks at the rest.
+$(VENV)/.torch: constraints.txt $(VENV)/.python
+	$(INSTALL) torch
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.torch
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist levyscreen-out *.egg-info
+	find levyscreen models tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

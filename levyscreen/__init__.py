@@ -1,0 +1,34 @@
+"""Which patients' predictions should not be believed, and why: single-pass uncertainty for irregular records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levyscreen.continuum import continuum
+    from levyscreen.judging import calibrate, evaluate
+    from levyscreen.records.cache import read_cohort
+    from levyscreen.screen import screen
+    from levyscreen.store import load_model
+    from levyscreen.training import train
+
+__all__ = ["calibrate", "continuum", "evaluate", "load_model", "read_cohort", "screen", "train"]
+
+_HOMES = {
+    "calibrate": "judging",
+    "continuum": "continuum",
+    "evaluate": "judging",
+    "load_model": "store",
+    "read_cohort": "records.cache",
+    "screen": "screen",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads each function where it is first used, so that importing levyscreen loads no torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'levyscreen' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f"levyscreen.{_HOMES[name]}"), name)

@@ -1,0 +1,81 @@
+"""The `levyscreen` command: one file a subcommand; torch is loaded only inside them."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, train, validate
+from levyscreen.cli.common import stderr
+from levyscreen.errors import LevyscreenError, UsageError
+
+SETTINGS_FILE = Path("levyscreen.toml")
+
+app = typer.Typer(
+    name="levyscreen",
+    help="Which patients' predictions should not be believed, and why.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "LEVYSCREEN"},
+)
+app.command("screen")(screen.command)
+app.command("continuum")(continuum.command)
+app.command("train")(train.command)
+app.command("calibrate")(calibrate.command)
+app.command("evaluate")(evaluate.command)
+app.command("plot")(plot.command)
+app.command("validate")(validate.command)
+app.add_typer(cache.app, name="cache")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"levyscreen {version('levyscreen')}")
+        raise typer.Exit
+
+
+@app.callback()
+def settings(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of defaults, a table a command; levyscreen.toml if it is here.")
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Which patients' predictions should not be believed, and why."""
+    path = config or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
+    if path is not None:
+        context.default_map = _defaults(path)
+
+
+def _defaults(path: Path) -> dict[str, Any]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is not a readable TOML file: {error}") from error
+    return {command: {k.replace("-", "_"): v for k, v in table.items()} for command, table in tables.items()}
+
+
+def main() -> None:
+    """Entry point: errors that were meant become one line on stderr and an exit code."""
+    try:
+        app()
+    except UsageError as error:
+        stderr(f"levyscreen: {error}")
+        raise SystemExit(2) from None
+    except LevyscreenError as error:
+        stderr(f"levyscreen: {error}")
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        stderr("levyscreen: interrupted; nothing was left half written")
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        raise SystemExit(0) from None

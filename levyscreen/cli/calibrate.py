@@ -1,0 +1,52 @@
+"""`levyscreen calibrate`: fit a model's scale and intervals on hidden readings of records it was not trained on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import CohortPath, Device, NoCache
+from levyscreen.errors import UsageError
+
+
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or a shipped model's name.")],
+    cohort: CohortPath,
+    level: Annotated[str, typer.Option(help="Nominal coverages of the intervals.")] = "0.8,0.9,0.95",
+    by: Annotated[str, typer.Option(help="variable, or nothing for one scale for all as in the paper.")] = "variable",
+    signal: Annotated[str, typer.Option(help="deviation, sigma, disagreement or evidence.")] = "deviation",
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Fit scale and conformal intervals of MODEL on COHORT and write them into the model's folder.
+
+    Of the cohort that the model was trained on, only its validation records are used.
+    """
+    from levyscreen import machine
+    from levyscreen.judging import calibrate
+    from levyscreen.store import load_model
+
+    machine.prepare()
+    where = machine.device(device)
+    levels = [_level(word) for word in common.strings(level) or ()]
+    calibrated = calibrate(load_model(model, where), common.read(cohort, no_cache), where, signal, by, levels)
+    for name, fitted in calibrated.calibrations.items():
+        facts = fitted.provenance
+        common.stderr(
+            f"{name} by {fitted.by}: a = {fitted.pooled.a:.4g}, b = {fitted.pooled.b:.4g} over all, "
+            f"{facts['targets']:,} targets of {facts['records']:,} records"
+        )
+        if not fitted.rankable:
+            common.stderr(
+                f"warning: a = 0, so {name} says nothing about error here; screening will refuse to rank by it"
+            )
+    common.stderr(f"written to {calibrated.folder}")
+
+
+def _level(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise UsageError(f"--level takes numbers between 0 and 1, separated by commas; '{word}' is none") from None

@@ -1,0 +1,152 @@
+"""What the subcommands share: options, progress on stderr, data on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from levyscreen.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+    from levyscreen.records.cohort import Cohort
+
+CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="Folder, .tar.gz, .zip or Parquet cohort.")]
+ModelName = Annotated[str | None, typer.Option("--model", help="A shipped model's name, or a model folder.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+ProtocolName = Annotated[
+    str | None,
+    typer.Option("--protocol", help="'paper' for the paper's cleaning, records and model, to compare with it."),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Read the files anew and keep no copy.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Output folder; levyscreen-out/<cohort name> by default.")]
+
+OUT = Path("levyscreen-out")
+LAST = OUT / "last.json"
+FORMATS = ("table", "csv", "json", "ndjson", "parquet")
+
+
+def stderr(text: str) -> None:
+    """One line to stderr."""
+    print(text, file=sys.stderr)
+
+
+def show(renderable: RenderableType) -> None:
+    """A Rich table or text on stderr."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False).print(renderable)
+
+
+def model_name(name: str | None, protocol: str | None) -> str:
+    """The model to use. Raises UsageError for an unknown protocol."""
+    if protocol not in (None, "ours", "paper"):
+        raise UsageError(f"unknown protocol '{protocol}': use ours or paper")
+    return name or ("physionet2012-paper" if protocol == "paper" else "physionet2012")
+
+
+def read(path: Path, no_cache: bool = False) -> Cohort:
+    """Reads a cohort, its notes to stderr."""
+    from levyscreen.records.cache import read_cohort
+
+    cohort = read_cohort(path, cache=not no_cache)
+    for note in cohort.notes:
+        stderr(f"note: {note}")
+    return cohort
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr that counts records; silent off a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda records: bar.advance(task, records)
+
+
+def write_frame(
+    frame: pd.DataFrame, form: str | None, output: Path | None, table: Callable[[], RenderableType]
+) -> None:
+    """Data to stdout or `output`: a table on a terminal, CSV when piped, unless `form` says otherwise."""
+    to_file = output is not None and str(output) != "-"
+    if form is None:
+        form = _by_suffix(output) if to_file and output else ("table" if sys.stdout.isatty() else "csv")
+    if form not in FORMATS:
+        raise UsageError(f"unknown format '{form}': use {', '.join(FORMATS)}")
+    data = _encode(frame, form, table)
+    if to_file and output is not None:
+        from levyscreen.outputs import replacing
+
+        with replacing(output) as temporary:
+            temporary.write_bytes(data)
+    else:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def _by_suffix(path: Path) -> str:
+    known = {".csv": "csv", ".json": "json", ".ndjson": "ndjson", ".parquet": "parquet"}
+    if path.suffix not in known:
+        raise UsageError(f"give {path.name} a format by --format, or one of the endings {', '.join(known)}")
+    return known[path.suffix]
+
+
+def _encode(frame: pd.DataFrame, form: str, table: Callable[[], RenderableType]) -> bytes:
+    import io
+
+    if form == "table":
+        return rendered(table())
+    if form == "csv":
+        return frame.to_csv(index=False, lineterminator="\n").encode()
+    if form == "json":
+        return (frame.to_json(orient="records", indent=1) + "\n").encode()
+    if form == "ndjson":
+        return frame.to_json(orient="records", lines=True).encode()
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False, compression="zstd")
+    return buffer.getvalue()
+
+
+def rendered(renderable: RenderableType) -> bytes:
+    """A Rich renderable as it would stand on stdout: coloured on a terminal only."""
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, highlight=False)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get().encode()
+
+
+def remember(cohort: Path, model: str, protocol: str | None) -> None:
+    """Notes what was screened last from this folder, for `continuum` without a COHORT."""
+    from levyscreen.outputs import write_json
+
+    write_json(LAST, {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol})
+
+
+def recall() -> dict[str, Any]:
+    """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
+    try:
+        found: dict[str, Any] = json.loads(LAST.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UsageError(
+            "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
+        ) from None
+    return found
+
+
+def strings(text: str | None) -> tuple[str, ...] | None:
+    """Comma-separated names; None for none given."""
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())

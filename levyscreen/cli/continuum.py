@@ -1,0 +1,83 @@
+"""`levyscreen continuum`: every record asked for every variable at every time of a grid."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import Device, ModelName, NoCache, Out, ProtocolName
+from levyscreen.errors import UsageError
+
+
+def command(
+    cohort: Annotated[
+        Path | None, typer.Argument(metavar="[COHORT]", help="By default the cohort last screened from this folder.")
+    ] = None,
+    model: ModelName = None,
+    grid: Annotated[int, typer.Option(help="Times, evenly spaced over the stay; 288 is one in ten minutes.")] = 288,
+    variables: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
+    records: Annotated[
+        str | None, typer.Option(help="Only these record ids: a file, one a line, or comma-separated.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Nominal coverage of lower to upper.")] = 0.9,
+    deviation: Annotated[
+        bool, typer.Option("--deviation", help="Carry the deviation too; some three times slower.")
+    ] = False,
+    half: Annotated[bool, typer.Option("--half", help="Write values as float16, at half the size.")] = False,
+    protocol: ProtocolName = None,
+    out: Out = None,
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Write prediction, interval and signals for every record, variable and time to continuum/part-*.parquet."""
+    from levyscreen import machine, outputs
+    from levyscreen.continuum import ContinuumSettings, continuum
+    from levyscreen.store import load_model
+
+    machine.prepare()
+    if cohort is None:
+        last = common.recall()
+        cohort, protocol = Path(last["cohort"]), protocol or last["protocol"]
+        model = model or (last["model"] if protocol == last["protocol"] else None)
+        common.stderr(f"the cohort last screened from this folder: {cohort}")
+    settings = ContinuumSettings(grid, common.strings(variables), level, deviation, half)
+    start = time.perf_counter()
+    found = common.read(cohort, no_cache)
+    ingested = time.perf_counter()
+    where = machine.device(device)
+    loaded = load_model(common.model_name(model, protocol), where)
+    times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
+    folder = out or common.OUT / found.name
+    most = 512 if protocol == "paper" else None
+    chosen = _ids(records)
+    with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:
+        written = continuum(found, loaded, folder / "continuum", settings, where, chosen, done, most)
+    timing: dict[str, Any] = {**times, **written.timing, "peak_memory_bytes": machine.peak_memory_bytes()}
+    outputs.write_json(folder / "continuum-timing.json", timing)
+    _report(written, timing)
+
+
+def _ids(records: str | None) -> list[int] | None:
+    if records is None:
+        return None
+    path = Path(records)
+    words = path.read_text(encoding="utf-8").split() if path.is_file() else records.split(",")
+    try:
+        return [int(word) for word in words]
+    except ValueError:
+        raise UsageError(f"--records takes a file of record ids or ids separated by commas, got '{records}'") from None
+
+
+def _report(written: Any, timing: dict[str, Any]) -> None:
+    if written.skipped:
+        common.stderr(f"note: {written.skipped} records are not in it: too few readings, or too many for the protocol")
+    common.stderr(
+        f"{written.records:,} records, {written.rows:,} rows, {timing['bytes'] / 1e6:,.0f} MB in {written.folder}\n"
+        f"compute {timing['compute_s']:.1f} s ({timing['queries_per_s']:,.0f} queries a second), "
+        f"write {timing['write_s']:.1f} s beside it, total {timing['total_s']:.1f} s, "
+        f"peak memory {timing['peak_memory_bytes'] / 1e9:.2f} GB"
+    )

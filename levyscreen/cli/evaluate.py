@@ -1,0 +1,31 @@
+"""`levyscreen evaluate`: the numbers of a model's card, on records that it never saw."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import CohortPath, Device, NoCache
+
+
+def command(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or a shipped model's name.")],
+    cohort: CohortPath,
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Score MODEL on its own test records of COHORT, or on a cohort it never saw: accuracy, ranking, CRPS, coverage.
+
+    Prints Markdown to stdout.
+    """
+    from levyscreen import machine
+    from levyscreen.judging import evaluate
+    from levyscreen.report.markdown import evaluation_markdown
+    from levyscreen.store import load_model
+
+    machine.prepare()
+    where = machine.device(device)
+    loaded = load_model(model, where)
+    typer.echo(evaluation_markdown(loaded.name, evaluate(loaded, common.read(cohort, no_cache), where)))

@@ -1,0 +1,46 @@
+"""`levyscreen plot`: readings, prediction and band of one record over its stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import Device, ModelName, NoCache
+
+
+def command(
+    record: Annotated[int, typer.Argument(metavar="RECORD", help="Record id.")],
+    cohort: Annotated[
+        Path | None, typer.Option(help="Cohort of the record; by default the one last screened from this folder.")
+    ] = None,
+    variables: Annotated[
+        str | None, typer.Option(help="Comma-separated; by default the three most often read.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Picture file; record-<id>.png by default.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Nominal coverage of the band.")] = 0.9,
+    model: ModelName = None,
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Draw a record: its readings, the model's prediction at every time, and the calibrated band."""
+    from levyscreen import machine
+    from levyscreen.outputs import replacing
+    from levyscreen.plot import draw
+    from levyscreen.store import load_model
+
+    machine.prepare()
+    if cohort is None:
+        last = common.recall()
+        cohort, model = Path(last["cohort"]), model or last["model"]
+    where = machine.device(device)
+    loaded = load_model(common.model_name(model, None), where)
+    figure = draw(common.read(cohort, no_cache), loaded, record, common.strings(variables), level, where)
+    path = output or Path(f"record-{record}.png")
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150, format=path.suffix.lstrip(".") or "png")
+    common.stderr(f"written to {path}")

@@ -1,0 +1,132 @@
+"""`levyscreen screen`: rank a cohort's records by how little their predictions should be believed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import CohortPath, Device, ModelName, NoCache, Out, ProtocolName
+from levyscreen.errors import UsageError
+
+if TYPE_CHECKING:
+    from levyscreen.records.cohort import Cohort
+    from levyscreen.screen import Screening
+    from levyscreen.store import Model
+
+REJECTED_INPUT = 3
+
+
+def command(
+    cohort: CohortPath,
+    model: ModelName = None,
+    top_decile: Annotated[bool, typer.Option("--top-decile", help="Flag and print the least trusted tenth.")] = False,
+    flag: Annotated[float | None, typer.Option(help="Flag and print this least trusted fraction instead.")] = None,
+    signal: Annotated[
+        str | None, typer.Option(help="calibrated (default), deviation, disagreement, sigma or evidence.")
+    ] = None,
+    hide: Annotated[float, typer.Option(help="Fraction of a record's readings hidden and asked for.")] = 0.3,
+    seed: Annotated[int, typer.Option(help="Which readings are hidden.")] = 0,
+    compare: Annotated[bool, typer.Option("--compare", help="Run 20 dropout passes and the ensemble besides.")] = False,
+    queries: Annotated[
+        bool, typer.Option("--queries", help="Also write queries.parquet, a row a hidden reading.")
+    ] = False,
+    protocol: ProtocolName = None,
+    out: Out = None,
+    format: Annotated[str | None, typer.Option("--format", help="table, csv, json, ndjson or parquet.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="File for the table, - for stdout.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if any line or record was rejected.")] = False,
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Rank the records of COHORT by the model's own doubt, in one pass, and say why.
+
+    Prints every record, or with --top-decile or --flag only the flagged ones, after those that cannot be ranked. Writes
+    scores.parquet, rejects.parquet and timing.json to the output folder.
+    """
+    if top_decile and flag is not None:
+        raise UsageError("--top-decile flags a tenth: give either it or --flag")
+    from levyscreen import machine
+    from levyscreen.screen import ScreenSettings
+    from levyscreen.store import load_model
+
+    machine.prepare()
+    settings = ScreenSettings(hide=hide, seed=seed, flag=0.1 if flag is None else flag, signal=signal)
+    name = common.model_name(model, protocol)
+    start = time.perf_counter()
+    records = common.read(cohort, no_cache)
+    ingested = time.perf_counter()
+    where = machine.device(device)
+    loaded = load_model(name, where)
+    times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
+    folder = out or common.OUT / records.name
+    screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
+    _write(screening, records, folder, times)
+    common.remember(cohort, name, protocol)
+    _report(screening, comparison, records, folder)
+    frame = screening.scores
+    if top_decile or flag is not None:
+        frame = frame[frame["flagged"] | (frame["status"] != "scored")]
+    from levyscreen.report.tables import scores_table
+
+    common.write_frame(frame, format, output, lambda: scores_table(frame, screening.scores, screening.signal))
+    if strict and (records.rejects.num_rows or (screening.scores["status"] == "unreadable").any()):
+        raise typer.Exit(REJECTED_INPUT)
+
+
+def _run(
+    cohort: Cohort, model: Model, settings: Any, device: str, queries: bool, compare: bool, protocol: str | None
+) -> tuple[Screening, Any]:
+    from levyscreen.compare import ENSEMBLE, Comparison
+    from levyscreen.screen import screen
+    from levyscreen.store import load_members
+
+    comparison = None
+    extra: dict[str, Any] = {}
+    if compare:
+        members = load_members(model, device)
+        comparison = Comparison(model.network, members, len(cohort), settings.seed)
+        extra["beside"] = comparison.beside
+        if comparison.ensemble is None:
+            common.stderr(
+                f"note: model {model.name} has {len(members) + 1} of the {ENSEMBLE} members of a deep ensemble; "
+                "the comparison goes on without it"
+            )
+    most = 512 if protocol == "paper" else None
+    with common.progress("screening", len(cohort)) as done:
+        screening = screen(cohort, model, settings, device, queries, done, most_readings=most, **extra)
+    if comparison is None:
+        return screening, None
+    return screening, comparison.table(screening.scores, screening.timing["compute_s"])
+
+
+def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float]) -> None:
+    import pyarrow as pa
+
+    from levyscreen import outputs, schema
+
+    start = time.perf_counter()
+    table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
+    outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
+    outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
+    if screening.queries is not None:
+        table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
+        outputs.write_parquet(folder / "queries.parquet", table, screening.provenance)
+    screening.timing.update(times, write_s=time.perf_counter() - start)
+    outputs.write_json(folder / "timing.json", screening.timing)
+
+
+def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path) -> None:
+    from levyscreen.report.tables import comparison_table, rejects_line, timing_line
+
+    for line in (rejects_line(cohort), timing_line(screening.timing), f"written to {folder}"):
+        if line:
+            common.stderr(line)
+    if comparison is not None:
+        from levyscreen import outputs
+
+        outputs.write_text(folder / "comparison.csv", comparison.to_csv(index=False))
+        common.show(comparison_table(comparison))

@@ -1,0 +1,91 @@
+"""`levyscreen train`: a model of one's own, calibrated, in a folder that the other commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import CohortPath, Device, NoCache
+from levyscreen.errors import UsageError
+
+if TYPE_CHECKING:
+    from levyscreen.learn.checkpoint import Progress
+    from levyscreen.learn.fit import Watch
+
+
+def command(
+    cohort: CohortPath,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Model folder; runs/<cohort>-<decode>-<seed> by default.")
+    ] = None,
+    decode: Annotated[str, typer.Option(help="levy, or softmax for the matched control.")] = "levy",
+    head: Annotated[str, typer.Option(help="point, nll or beta-nll.")] = "point",
+    seed: Annotated[int, typer.Option(help="Redraws split, hidden targets and initial weights.")] = 0,
+    members: Annotated[int, typer.Option(help="Models in all, sharing the split: 5 for a deep ensemble.")] = 1,
+    epochs: Annotated[int, typer.Option(help="At most; early stopping may end before.")] = 30,
+    protocol: Annotated[str, typer.Option(help="ours, or paper for the paper's cleaning and limits.")] = "ours",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a training in this folder was cut off.")
+    ] = False,
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept for levyscreen evaluate."""
+    from levyscreen import machine
+    from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
+    from levyscreen.training import train, train_member
+
+    if decode not in ("levy", "softmax"):
+        raise UsageError(f"unknown decode layer '{decode}': use levy or softmax")
+    if head not in ("point", "nll", "beta-nll"):
+        raise UsageError(f"unknown head '{head}': use point, nll or beta-nll")
+    if protocol not in PROTOCOLS:
+        raise UsageError(f"unknown protocol '{protocol}': use {' or '.join(PROTOCOLS)}")
+    if members < 1 or epochs < 1:
+        raise UsageError("--members and --epochs take 1 or more")
+    machine.prepare()
+    where = machine.device(device)
+    found = common.read(cohort, no_cache)
+    folder = out or Path("runs") / f"{found.name}-{decode}-{seed}"
+    settings = ModelConfig(len(found.variables), decode, head)  # type: ignore[arg-type]
+    config = TrainingConfig(seed=seed, epochs=epochs)
+    watch, close = _watch(epochs)
+    try:
+        model = train(found, folder, PROTOCOLS[protocol], settings, config, where, resume, watch)
+        for member in range(seed + 1, seed + members):
+            common.stderr(f"member {member}")
+            train_member(found, model, member, where, resume, watch)
+    finally:
+        close()
+    common.stderr(f"model written to {folder}")
+
+
+def _watch(epochs: int) -> tuple[Watch, Callable[[], None]]:
+    """Prints an epoch a line; on a terminal also a bar of the steps in this one."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    from levyscreen.learn.fit import Watch
+
+    console = Console(stderr=True, highlight=False)
+    bar = Bar(console=console, transient=True, disable=not console.is_terminal)
+    task = bar.add_task("epoch", total=None)
+    bar.start()
+
+    def step(done: int, steps: int, loss: float) -> None:
+        bar.update(task, completed=done, total=steps, description=f"loss {loss:.4f}")
+
+    def epoch(progress: Progress) -> None:
+        last = progress.history[-1]
+        left = (epochs - last.epoch) * sum(e.seconds for e in progress.history) / last.epoch
+        console.print(
+            f"epoch {last.epoch}/{epochs}  train {last.train_loss:.4f}  validation {last.validation_loss:.4f} "
+            f"(best {progress.best_loss:.4f} in {progress.best_epoch})  rate {last.rate:.1e}  {last.seconds:.0f} s, "
+            f"{left / 60:.0f} min left"
+        )
+
+    return Watch(step, epoch), bar.stop

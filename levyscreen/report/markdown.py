@@ -1,0 +1,37 @@
+"""Results as Markdown, for model cards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from levyscreen.judging import Evaluation
+
+
+def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
+    """The tables of a model card."""
+    facts = evaluation.summary
+    head = (
+        f"{name} on {facts['cohort']}: {facts['records']:,} records, {facts['targets']:,} hidden readings. "
+        f"MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
+    )
+    coverage = evaluation.reliability.filter(regex="^(variable|n|coverage_|gaussian_|width_)")
+    parts = (
+        ("Error ranking, all signals from the one pass", evaluation.ranking),
+        ("CRPS of the calibrated Gaussian", evaluation.distribution),
+        ("Conformal and Gaussian coverage, median width in standard deviations; worst variable first", coverage),
+    )
+    return "\n\n".join([head, *(f"{title}:\n\n{frame_markdown(frame)}" for title, frame in parts)])
+
+
+def frame_markdown(frame: pd.DataFrame, digits: int = 4) -> str:
+    """A frame as a Markdown table."""
+    rows = [[str(name) for name in frame.columns], ["-"] * len(frame.columns)]
+    rows += [[_cell(value, digits) for value in row] for row in frame.itertuples(index=False)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _cell(value: Any, digits: int) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,62 @@
+"""The sample cohort is what its README says: whole, of every kind, and what the stated rule gives."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from levyscreen.records.cache import read_cohort
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SAMPLE = EXAMPLES / "set-b-sample"
+EMPTY, NEARLY_EMPTY, USUAL, LONG = 1, 1, 95, 3
+
+
+@pytest.fixture(scope="module")
+def rule():
+    spec = importlib.util.spec_from_file_location("make_sample", EXAMPLES / "make_sample.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return read_cohort(SAMPLE, cache=False)
+
+
+def test_the_sample_has_a_hundred_readable_records_of_every_kind(rule, cohort):
+    n = rule.count_readings(cohort)
+    kinds = [(n == 0).sum(), ((n > 0) & (n < 20)).sum(), ((n >= 20) & (n <= 512)).sum(), (n > 512).sum()]
+    assert kinds == [EMPTY, NEARLY_EMPTY, USUAL, LONG]
+    assert cohort.records.column("problem").null_count == 100
+
+
+def test_the_sample_holds_record_files_alone_with_their_ids_for_names(cohort):
+    assert sorted(p.name for p in SAMPLE.iterdir()) == sorted(cohort.records.column("file").to_pylist())
+    ids = cohort.records.column("record_id").to_pylist()
+    assert [f"{i}.txt" for i in ids] == cohort.records.column("file").to_pylist()
+
+
+def test_the_rule_copies_byte_for_byte_and_chooses_the_sample_from_itself(rule, tmp_path):
+    rule.main([str(SAMPLE), str(tmp_path / "copy")])
+    assert {p.name: p.read_bytes() for p in (tmp_path / "copy").iterdir()} == {
+        p.name: p.read_bytes() for p in SAMPLE.iterdir()
+    }
+
+
+def test_the_rule_takes_the_smallest_hashes_of_each_kind_whatever_the_order(rule):
+    ids, readings = np.arange(1000, 1400), np.repeat([0, 5, 100, 600], 100)
+    chosen = set(ids[rule.choose(ids, readings)])
+    assert chosen == set(ids[::-1][rule.choose(ids[::-1], readings[::-1])])
+    for kind, wanted in zip(range(4), (EMPTY, NEARLY_EMPTY, USUAL, LONG), strict=True):
+        group = sorted(ids[100 * kind : 100 * (kind + 1)], key=rule.by_hash)
+        assert chosen & set(group) == set(group[:wanted])
+
+
+def test_a_folder_with_other_files_is_not_written_to(rule, tmp_path):
+    (tmp_path / "notes.md").write_text("mine")
+    with pytest.raises(SystemExit, match=r"holds 1 other files, for instance notes\.md"):
+        rule.main([str(SAMPLE), str(tmp_path)])
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.md"]
