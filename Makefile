@@ -3,7 +3,6 @@
 # make clean    remove .venv, caches and outputs
 #
 # VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv
-# Without a GPU, the small build of torch will do: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make screen
 
 VENV ?= .venv
 PYTHON ?= python3

@@ -44,7 +44,7 @@ def calibrate(
     Raises CalibrationError where no record may be used.
     """
     readings = held_out(model, cohort, "validation")
-    folds = int(1 / model.preprocessor.protocol.hide)
+    folds = _folds(model)
     answers = _answers(model, readings, torch.device(device), folds)
     first = _known(signal)
     provenance = {
@@ -138,9 +138,25 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
     ranking = pd.DataFrame(
         [{"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)} for name, s in signals.items()]
     )
+    return Evaluation(summary, ranking, _distributions(model, answers), _reliability(model, readings, device))
+
+
+def reliability_on_test(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -> pd.DataFrame:
+    """Coverage and width of the default calibration, overall and by variable, on records that the model never saw."""
+    return _reliability(model, held_out(model, cohort, "test"), device)
+
+
+def _reliability(model: Model, readings: Readings, device: torch.device | str) -> pd.DataFrame:
+    """Coverage by variable over all folds: the noise of one hiding is as large as what is looked for."""
+    answers = _answers(model, readings, torch.device(device), _folds(model))
+    calibration = model.require_calibration()
     scale = calibration.scale(answers.signal(calibration.signal), answers.variable)
-    table = reliability(answers.prediction, answers.truth, scale, answers.variable, calibration)
-    return Evaluation(summary, ranking, _distributions(model, answers), table)
+    return reliability(answers.prediction, answers.truth, scale, answers.variable, calibration)
+
+
+def _folds(model: Model) -> int:
+    """Disjoint hidings that a record has room for."""
+    return int(1 / model.preprocessor.protocol.hide)
 
 
 def _distributions(model: Model, answers: Answers) -> pd.DataFrame:

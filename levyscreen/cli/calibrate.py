@@ -22,16 +22,19 @@ def command(
 ) -> None:
     """Fit scale and conformal intervals of MODEL on COHORT and write them into the model's folder.
 
-    Of the cohort that the model was trained on, only its validation records are used.
+    Of the cohort that the model was trained on, only its validation records are used; a reliability table on its test
+    records is then printed.
     """
     from levyscreen import machine
-    from levyscreen.judging import calibrate
+    from levyscreen.judging import calibrate, reliability_on_test
+    from levyscreen.report.tables import frame_table
     from levyscreen.store import load_model
 
     machine.prepare()
     where = machine.device(device)
     levels = [_level(word) for word in common.strings(level) or ()]
-    calibrated = calibrate(load_model(model, where), common.read(cohort, no_cache), where, signal, by, levels)
+    found = common.read(cohort, no_cache)
+    calibrated = calibrate(load_model(model, where), found, where, signal, by, levels)
     for name, fitted in calibrated.calibrations.items():
         facts = fitted.provenance
         common.stderr(
@@ -43,6 +46,12 @@ def command(
                 f"warning: a = 0, so {name} says nothing about error here; screening will refuse to rank by it"
             )
     common.stderr(f"written to {calibrated.folder}")
+    if found.fingerprint == calibrated.training["cohort_fingerprint"]:
+        table = reliability_on_test(calibrated, found, where)
+        title = "Reliability on test records: coverage and median width, overall, then the worst variable first"
+        common.write_frame(table, None, None, lambda: frame_table(table, title))
+    else:
+        common.stderr("its reliability is to be seen on records that it never saw: levyscreen evaluate MODEL COHORT")
 
 
 def _level(word: str) -> float:

@@ -69,7 +69,7 @@ def command(
     _report(screening, comparison, records, folder)
     frame = screening.scores
     if top_decile or flag is not None:
-        frame = frame[frame["flagged"] | (frame["status"] != "scored")]
+        frame = frame[frame["flagged"] | ~frame["status"].isin(["scored", "too_many"])]
     from levyscreen.report.tables import scores_table
 
     common.write_frame(frame, format, output, lambda: scores_table(frame, screening.scores, screening.signal))
@@ -122,7 +122,9 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
 def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path) -> None:
     from levyscreen.report.tables import comparison_table, rejects_line, timing_line
 
-    for line in (rejects_line(cohort), timing_line(screening.timing), f"written to {folder}"):
+    left_out = int((screening.scores["status"] == "too_many").sum())
+    note = f"note: {left_out} records over 512 readings left out, as the paper does" if left_out else ""
+    for line in (rejects_line(cohort), note, timing_line(screening.timing), f"written to {folder}"):
         if line:
             common.stderr(line)
     if comparison is not None:

@@ -67,8 +67,3 @@ def _masked_mean(value: Tensor, mask: Tensor | None) -> Tensor:
 def mean_path(query: Tensor, field: Field) -> Tensor:
     """abar(q) of eq:dout alone, for training and point predictions: unit `query` (..., m, d) gives (..., m, d)."""
     return weighted_mean(query, field.key, field.key_value, field.mask) + field.centre
-
-
-def cell_probability(weights: Tensor, field: Field) -> Tensor:
-    """p_l = lambda_l / Lambda_q of eq:dout from the kernel's normalised rows alpha (..., m, n): (..., m, L)."""
-    return torch.matmul(weights, field.mass)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levyscreen.operator.field import Field, cell_probability
-from levyscreen.operator.kernel import logits, weighted_mean_and_mass
+from levyscreen.operator.field import Field
+from levyscreen.operator.kernel import weighted_mean_and_mass
 from levyscreen.operator.phi import phi
 
 
@@ -27,7 +27,7 @@ def read(query: Tensor, field: Field, tau: float) -> Reading:
     """Mean path and signals of unit queries (..., m, d): one attention over values of width d + 1 (thm:variance)."""
     value = torch.cat([field.key_value, field.key_second_moment.unsqueeze(-1)], dim=-1)  # (..., n, d + 1)
     moments, log_mass = weighted_mean_and_mass(query, field.key, value, field.mask)
-    return _reading(moments[..., :-1], moments[..., -1], log_mass, field, tau)
+    return _reading(moments[..., :-1], moments[..., -1], tau * torch.exp(log_mass), field)
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,22 @@ class Beam:
 
 
 def read_beam(query: Tensor, field: Field, tau: float) -> Beam:
-    """As `read`, and p_l (..., m, L) besides; costs the (m x n) matrix that `read` avoids."""
-    scores = logits(query, field.key, field.mask)
-    log_mass = torch.logsumexp(scores, dim=-1)
-    probability = cell_probability(torch.exp(scores - log_mass.unsqueeze(-1)), field)
+    """As `read`, and p_l (..., m, L) besides; costs the (m x n) matrix that `read` avoids.
+
+    The cosine bounds ln kappa by sqrt(d), so it is exponentiated as it is; rows of D sum to 1, so the mass of all cells
+    is that of all keys (eq:dintensity).
+    """
+    kappa = torch.exp(math.sqrt(query.shape[-1]) * query @ field.key.transpose(-1, -2))  # (..., m, n)
+    mass = field.mass if field.mask is None else field.mass * field.mask.unsqueeze(-1)
+    intensity = kappa @ mass  # (..., m, L), lambda_l / tau
+    total = intensity.sum(dim=-1, keepdim=True)
+    probability = intensity / total
     mean = probability @ field.value
     second = (probability @ field.value.square().sum(-1, keepdim=True)).squeeze(-1)
-    return Beam(_reading(mean, second, log_mass, field, tau), probability)
+    return Beam(_reading(mean, second, tau * total.squeeze(-1), field), probability)
 
 
-def _reading(centred_mean: Tensor, second_moment: Tensor, log_mass: Tensor, field: Field, tau: float) -> Reading:
-    evidence = torch.exp(log_mass + math.log(tau))
+def _reading(centred_mean: Tensor, second_moment: Tensor, evidence: Tensor, field: Field) -> Reading:
     # Rounding may take equal values a hair below 0; an epsilon instead of 0 would invent disagreement.
     disagreement = (second_moment - centred_mean.square().sum(-1)).clamp(min=0)
     return Reading(centred_mean + field.centre, evidence, disagreement, torch.sqrt(disagreement * phi(evidence)))
