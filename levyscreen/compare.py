@@ -53,8 +53,8 @@ class Comparison:
         self._add(self.dropout, answers, spread, answers.prediction, start)
         if self.ensemble is not None:
             start = time.perf_counter()
-            mean, spread = ensemble_mean_and_spread([self.network, *self.members], batch)
-            self._add(self.ensemble, answers, _valid(spread, batch), _valid(mean, batch), start)
+            mean, deviation = ensemble_mean_and_spread([self.network, *self.members], batch)
+            self._add(self.ensemble, answers, _valid(deviation, batch), _valid(mean, batch), start)
 
     def _add(
         self, rival: _Rival, answers: Answers, spread: NDArray[np.float32], mean: NDArray[np.float32], start: float
@@ -73,7 +73,7 @@ class Comparison:
         scored = scores[scores["status"] == "scored"]
         error = scored["mae"].to_numpy()
         single = {
-            "uncertainty": scored["uncertainty"],
+            f"{scores.attrs['signal']} (what ranks)": scored["uncertainty"],
             "deviation": scored["deviation"],
             "disagreement": scored["disagreement"],
             "sigma_hat": scored["sigma_hat"],

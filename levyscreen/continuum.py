@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from levyscreen import machine, outputs, schema
-from levyscreen.errors import UsageError
+from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.model.fused import fused_read_out
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.types import Signals
@@ -189,6 +189,8 @@ def continuum(
                 done(len(window))
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
+    except OSError as error:
+        raise LevyscreenError(f"{folder} could not be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     queries = len(rows) * asker.query.shape[2]

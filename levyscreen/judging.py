@@ -20,6 +20,8 @@ from levyscreen.store import Model, save_calibrations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from levyscreen.calibrate import Calibration
     from levyscreen.records.cohort import Cohort
 
@@ -129,6 +131,7 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
         "mae": float(error.mean(dtype=np.float64)),
         "mse": float(np.square(error, dtype=np.float64).mean()),
     }
+    signals: dict[str, NDArray[np.floating[Any]]]
     signals = {name: answers.signal(inner) for name, inner in SIGNALS.items()}
     for calibration in model.calibrations.values():
         values = answers.signal(calibration.signal)

@@ -52,7 +52,7 @@ class Answers:
     def signal(self, name: str) -> NDArray[np.float32]:
         """A signal by its calibration's name, high meaning distrust. Raises UsageError for an unknown one."""
         if name == "inverse_evidence":
-            return 1 / self.evidence
+            return np.asarray(1 / self.evidence, dtype=np.float32)
         if name not in SIGNALS.values():
             raise UsageError(f"unknown signal '{name}': use {', '.join(SIGNALS.values())}")
         values: NDArray[np.float32] = getattr(self, name)

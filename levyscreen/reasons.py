@@ -57,7 +57,8 @@ class Explainer:
             thin = self.log_thinness[scored] / self.count[scored]
             conflict = self.log_conflict[scored] / self.count[scored]
             of_scored = _reasons(thin - np.median(thin), conflict - np.median(conflict))
-            reasons[scored] = np.where(flagged[scored], of_scored, None)
+            of_scored[~flagged[scored]] = None
+            reasons[scored] = of_scored
             worst[scored] = self._worst(scored)
         return reasons, worst
 

@@ -117,7 +117,7 @@ def screen(
         "records": int(subjects.scored.sum()),
         **machine.describe(device),
     }
-    scores.attrs = provenance
+    scores.attrs.update(provenance)
     return Screening(scores, collector.query_frame(), signal, provenance, timing)
 
 
@@ -203,7 +203,7 @@ class _Collector:
         return pd.DataFrame(
             {
                 "record_id": self.subjects.readings.record_id[answers.record],
-                "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=list(names)),
+                "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=pd.Index(names)),
                 "time_hours": answers.time * np.float32(preprocessor.variables.horizon_hours),
                 "truth": preprocessor.to_units(variable, answers.truth),
                 "prediction": preprocessor.to_units(variable, answers.prediction),
@@ -265,5 +265,5 @@ def _rank(frame: pd.DataFrame, flag: float, explainer: Explainer) -> pd.DataFram
     frame["reason"], frame["worst_variables"] = explainer.explain(scored, flagged)
     unranked = np.flatnonzero(rank == 0)
     by_status = [schema.STATUSES.index(s) for s in frame["status"].to_numpy()[unranked]]
-    first = unranked[np.lexsort((ids[unranked], by_status))]
+    first = unranked[np.lexsort((ids[unranked], np.array(by_status, dtype=np.int64)))]
     return frame.iloc[np.concatenate([first, order])].reset_index(drop=True)

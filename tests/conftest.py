@@ -1,5 +1,33 @@
 import os
+from pathlib import Path
+
+import pytest
 
 # Tensors here are tiny: threads that wait for each other on a busy machine cost ten times what they save. Set before
 # torch is first imported; processes that a test starts inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+SAMPLE = Path(__file__).parent.parent / "examples" / "set-b-sample"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _never_the_users_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEVYSCREEN_CACHE_DIR", str(tmp_path_factory.mktemp("session-cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def sample():
+    """The hundred real records of the sample cohort."""
+    from levyscreen.records.cache import read_cohort
+
+    return read_cohort(SAMPLE, cache=False)
+
+
+@pytest.fixture(scope="session")
+def shipped():
+    """The shipped model."""
+    from levyscreen.store import load_model
+
+    return load_model("physionet2012")

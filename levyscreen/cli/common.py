@@ -31,6 +31,7 @@ Out = Annotated[Path | None, typer.Option("--out", help="Output folder; levyscre
 
 OUT = Path("levyscreen-out")
 LAST = OUT / "last.json"
+WIDE = 160
 FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 
 
@@ -43,7 +44,7 @@ def show(renderable: RenderableType) -> None:
     """A Rich table or text on stderr."""
     from rich.console import Console
 
-    Console(stderr=True, highlight=False).print(renderable)
+    Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE).print(renderable)
 
 
 def model_name(name: str | None, protocol: str | None) -> str:
@@ -123,7 +124,8 @@ def rendered(renderable: RenderableType) -> bytes:
     """A Rich renderable as it would stand on stdout: coloured on a terminal only."""
     from rich.console import Console
 
-    console = Console(file=sys.stdout, highlight=False)
+    # Off a terminal there is no width to keep to: nothing is cut short.
+    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
     with console.capture() as captured:
         console.print(renderable)
     return captured.get().encode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from levyscreen.operator.grid import Grid, axis_log_weights, cell_weights, key_mass

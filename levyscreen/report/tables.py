@@ -85,7 +85,8 @@ def comparison_table(comparison: pd.DataFrame) -> Table:
     table.add_column("trust signal")
     for name in ("passes", "wall-clock", "ratio", "Spearman", "flagged decile", "cohort MAE"):
         table.add_column(name, justify="right")
-    for row in comparison.itertuples(index=False):
+    rows: list[Any] = list(comparison.itertuples(index=False))
+    for row in rows:
         table.add_row(
             row.signal,
             str(row.passes),

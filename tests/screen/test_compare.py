@@ -1,0 +1,156 @@
+"""The rivals are what they are called, run on the screened batches, and judged by patient as the single pass is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from levyscreen.compare import Comparison
+from levyscreen.estimators.dropout import dropout_on, dropout_spread, spread
+from levyscreen.estimators.ensemble import ensemble_mean_and_spread
+from levyscreen.model.dropout import Dropout
+from levyscreen.model.network import build
+from levyscreen.records.batches import Batcher
+from levyscreen.records.hiding import hide
+from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.screen import ScreenSettings, screen
+from levyscreen.store import Model
+from tests.learn.tiny import MODEL, PROTOCOL, VARIABLES, tiny_cohort
+
+SINGLE = ["uncertainty", "deviation", "disagreement", "sigma_hat", "1/evidence"]
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return tiny_cohort(30)
+
+
+@pytest.fixture(scope="module")
+def model(cohort):
+    preprocessor = Preprocessor.fit(cohort, np.arange(len(cohort)), VARIABLES, PROTOCOL)
+    return Model("tiny", Path("tiny"), "", build(MODEL, 0).eval(), preprocessor, {}, {})
+
+
+@pytest.fixture(scope="module")
+def batch(cohort, model):
+    readings = model.preprocessor.apply(cohort)
+    return Batcher(readings, hide(readings, 0.3, 0)).batch(np.arange(8))
+
+
+@pytest.fixture(scope="module")
+def members():
+    return [build(MODEL, seed).eval() for seed in (1, 2, 3, 4)]
+
+
+def test_mean_and_spread_of_a_stream_are_those_of_the_whole():
+    draws = torch.randn(20, 3, 5, generator=torch.Generator().manual_seed(0)) + 1000
+    mean, deviation = spread(iter(draws))
+    torch.testing.assert_close(mean, draws.double().mean(0).float())
+    torch.testing.assert_close(deviation, draws.double().std(0).float())
+
+
+def test_the_spread_of_one_prediction_is_zero():
+    assert spread(iter([torch.tensor([1.0, 2.0])]))[1].tolist() == [0.0, 0.0]
+
+
+def test_dropout_spread_is_the_standard_deviation_of_passes_with_dropout_on(model, batch):
+    torch.manual_seed(5)
+    got = dropout_spread(model.network, batch, 20)
+    torch.manual_seed(5)
+    with torch.no_grad(), dropout_on(model.network):
+        passes = torch.stack([model.network(batch) for _ in range(20)])
+    torch.testing.assert_close(got, passes.std(0), rtol=1e-4, atol=1e-6)
+    assert (got[batch.query_mask] > 0).all()
+
+
+def test_dropout_is_on_in_the_passes_alone_even_if_one_fails(model, batch):
+    layers = [m for m in model.network.modules() if isinstance(m, Dropout)]
+    dropout_spread(model.network, batch, 2)
+    assert layers
+    assert not any(layer.training for layer in layers)
+
+    def interrupted():
+        with dropout_on(model.network):
+            assert all(layer.training for layer in layers)
+            raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        interrupted()
+    assert not any(layer.training for layer in layers)
+    assert not model.network.training
+
+
+def test_the_ensemble_is_the_mean_and_standard_deviation_of_its_members(model, batch, members):
+    mean, deviation = ensemble_mean_and_spread([model.network, *members], batch)
+    with torch.no_grad():
+        each = torch.stack([network(batch) for network in (model.network, *members)])
+    torch.testing.assert_close(mean, each.mean(0), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(deviation, each.std(0), rtol=1e-4, atol=1e-6)
+
+
+def compared(cohort, model, members, tokens=8_192):
+    comparison = Comparison(model.network, members, len(cohort))
+    screening = screen(cohort, model, ScreenSettings(tokens=tokens), beside=comparison.beside, with_queries=True)
+    return screening, comparison, comparison.table(screening.scores, screening.timing["compute_s"])
+
+
+def test_without_all_members_the_table_is_the_single_pass_and_dropout(cohort, model, members):
+    table = compared(cohort, model, members[:3])[2]
+    assert table["signal"].tolist() == [*SINGLE, "MC dropout spread"]
+    assert table["passes"].tolist() == [1] * 5 + [20]
+
+
+def test_with_four_members_the_ensemble_of_five_is_a_row_too(cohort, model, members):
+    screening, comparison, table = compared(cohort, model, members)
+    assert list(table.columns) == [
+        "signal", "passes", "wall_clock_s", "ratio", "spearman", "flagged_decile_excess", "cohort_mae",
+    ]  # fmt: skip
+    assert table["signal"].tolist() == [*SINGLE, "MC dropout spread", "deep ensemble spread"]
+    assert table["passes"].tolist() == [1] * 5 + [20, 5]
+    single = screening.timing["compute_s"]
+    assert table["wall_clock_s"].tolist() == [single] * 5 + [comparison.dropout.seconds, comparison.ensemble.seconds]
+    np.testing.assert_allclose(table["ratio"], table["wall_clock_s"] / single)
+    assert np.isfinite(table.drop(columns="signal").to_numpy(float)).all()
+
+
+def test_each_signal_is_judged_by_patient_against_the_error_of_its_own_predictions(cohort, model, members):
+    """The slow twin: one patient at a time, ranks by scipy."""
+    screening, _, table = compared(cohort, model, members, tokens=40)
+    table = table.set_index("signal")
+    scored = screening.scores[screening.scores["status"] == "scored"]
+    for name, values in {**{n: scored[n] for n in SINGLE[:4]}, "1/evidence": 1 / scored["evidence"]}.items():
+        assert table.loc[name, "spearman"] == pytest.approx(stats.spearmanr(values, scored["mae"])[0], abs=1e-6)
+        worst = scored["mae"].to_numpy()[np.argsort(-values.to_numpy())[: round(0.1 * len(scored))]]
+        expected = worst.mean() / scored["mae"].mean() - 1
+        assert table.loc[name, "flagged_decile_excess"] == pytest.approx(expected, rel=1e-5)
+    readings = model.preprocessor.apply(cohort)
+    hidden = hide(readings, 0.3, 0)
+    spreads, errors = [], []
+    for row in np.flatnonzero(readings.lengths >= 10):
+        alone = Batcher(readings, hidden).batch(np.array([row]))
+        with torch.no_grad():
+            each = np.stack([network(alone)[0].numpy() for network in (model.network, *members)]).astype(np.float64)
+        spreads.append(each.std(axis=0, ddof=1).mean())
+        errors.append(np.abs(each.mean(axis=0) - alone.target[0].numpy()).mean())
+    ensemble = table.loc["deep ensemble spread"]
+    assert ensemble["spearman"] == pytest.approx(stats.spearmanr(spreads, errors)[0], abs=1e-6)
+    assert ensemble["cohort_mae"] == pytest.approx(np.mean(errors), rel=1e-5)
+    assert table.loc["MC dropout spread", "cohort_mae"] == pytest.approx(scored["mae"].mean(), rel=1e-5)
+
+
+def test_what_runs_beside_changes_no_score_and_is_not_in_its_wall_clock(cohort, model, members):
+    alone = screen(cohort, model).scores
+    slept = []
+
+    def slow(batch, answers):
+        import time
+
+        time.sleep(0.3)
+        slept.append(batch)
+
+    beside = screen(cohort, model, beside=slow)
+    assert alone.equals(beside.scores)
+    assert slept
+    assert beside.timing["compute_s"] < 0.3 * len(slept)

@@ -1,0 +1,421 @@
+"""Every record gets a row, a rank that means what it says and a reason; and the same ones however they are computed."""
+
+import importlib
+import tarfile
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from levyscreen import schema
+from levyscreen.calibrate.affine import Affine
+from levyscreen.errors import CalibrationError, UsageError
+from levyscreen.operator import phi
+from levyscreen.questions import Answers, answer
+from levyscreen.reasons import Explainer
+from levyscreen.records.batches import Batcher
+from levyscreen.records.cache import read_cohort
+from levyscreen.records.hiding import hide
+from levyscreen.screen import ScreenSettings, _rank, screen, select
+from tests.conftest import SAMPLE
+
+module = importlib.import_module("levyscreen.screen")  # where `ask` is to be replaced
+MEANS = ["uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae"]
+
+
+@pytest.fixture(scope="module")
+def screening(sample, shipped):
+    return screen(sample, shipped, with_queries=True)
+
+
+@pytest.fixture(scope="module")
+def scores(screening):
+    return screening.scores
+
+
+@pytest.fixture(scope="module")
+def scored(scores):
+    return scores[scores["status"] == "scored"]
+
+
+def flagged(frame):
+    return set(frame.loc[frame["flagged"], "record_id"])
+
+
+def assert_same_scores(one, other):
+    """The same flagged set, and scores equal to 1e-5 relative; ranks may swap where scores tie that closely."""
+    one, other = (frame.sort_values("record_id", ignore_index=True) for frame in (one, other))
+    same = ["record_id", "status", "n_readings", "n_context", "n_hidden", "flagged", "decile"]
+    pd.testing.assert_frame_equal(one[same], other[same])
+    np.testing.assert_allclose(one[MEANS].to_numpy(float), other[MEANS].to_numpy(float), rtol=1e-5)
+
+
+# Rows, status, ranks ------------------------------------------------------------------------------------------------
+
+
+def test_every_record_of_the_cohort_has_exactly_one_row_with_the_columns_of_the_schema(sample, scores):
+    assert sorted(scores["record_id"]) == sorted(sample.records.column("record_id").to_pylist())
+    assert list(scores.columns) == schema.SCORES.names
+    table = pa.Table.from_pandas(scores, schema.SCORES, preserve_index=False)
+    assert table.schema.types == schema.SCORES.types
+
+
+def test_records_that_cannot_be_ranked_stand_first_and_claim_nothing(scores):
+    assert scores["status"].tolist() == ["empty", "too_few"] + ["scored"] * 98
+    first = scores.head(2)
+    assert first[[*MEANS, "trust_rank", "decile", "reason", "worst_variables"]].isna().all(axis=None)
+    assert not first["flagged"].any()
+    assert first["n_hidden"].tolist() == [0, 0]
+    assert first["n_readings"].iloc[0] == 0
+    assert 0 < first["n_readings"].iloc[1] < 20
+
+
+def test_ranks_run_from_the_most_uncertain_and_deciles_and_flags_follow_them(scored):
+    assert scored["trust_rank"].tolist() == list(range(1, 99))
+    assert scored["uncertainty"].is_monotonic_decreasing
+    assert scored["decile"].tolist() == [10 * (rank - 1) // 98 + 1 for rank in range(1, 99)]
+    assert scored["decile"].value_counts().between(9, 10).all()
+    assert scored["flagged"].tolist() == [True] * 10 + [False] * 88
+    assert set(scored.loc[scored["flagged"], "reason"]) <= set(schema.REASONS)
+    assert scored.loc[~scored["flagged"], "reason"].isna().all()
+
+
+def test_three_tenths_of_the_readings_rounded_down_are_hidden(scored):
+    assert scored["n_hidden"].tolist() == [3 * n // 10 for n in scored["n_readings"]]
+    assert (scored["n_context"] + scored["n_hidden"] == scored["n_readings"]).all()
+
+
+def ranked(uncertainty, ids, flag=0.1):
+    frame = pd.DataFrame({"record_id": pd.array(ids, dtype="Int64"), "status": "scored", "uncertainty": uncertainty})
+    return _rank(frame, flag, Explainer(len(ids), ("HR",)))
+
+
+@pytest.fixture
+def _no_reasons(monkeypatch):
+    monkeypatch.setattr(Explainer, "explain", lambda self, scored, flagged: (None, None))
+
+
+@pytest.mark.usefixtures("_no_reasons")
+def test_ties_are_ranked_by_record_id():
+    frame = ranked([0.5, 0.7, 0.5, 0.5], [30, 40, 10, 20])
+    assert frame["record_id"].tolist() == [40, 10, 20, 30]
+    assert frame["trust_rank"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("_no_reasons")
+@pytest.mark.parametrize(("flag", "n", "expected"), [(0.1, 98, 10), (0.05, 98, 5), (0.1, 3, 1), (1.0, 7, 7)])
+def test_a_fraction_of_the_scored_records_is_flagged_and_one_at_least(flag, n, expected):
+    assert ranked(np.linspace(1, 2, n), np.arange(n), flag)["flagged"].sum() == expected
+
+
+def test_a_cohort_with_nothing_to_score_is_all_rows_and_no_rank(sample, shipped):
+    two = [0, 1]
+    three = {name: getattr(sample, name)[:3] for name in ("time_hours", "variable", "value", "line_class")}
+    few = replace(sample, records=sample.records.take(two), offsets=np.array([0, 3, 3]), **three)
+    frame = screen(few, shipped).scores
+    assert frame["status"].tolist() == ["empty", "too_few"]
+    assert frame["trust_rank"].isna().all()
+
+
+def test_an_unreadable_file_is_a_row_that_heads_the_list(shipped, tmp_path):
+    for name in ("142832.txt", "142866.txt", "142872.txt"):
+        (tmp_path / name).write_bytes((SAMPLE / name).read_bytes())
+    (tmp_path / "999999.txt").write_bytes(b"\xff\xfe\x00\x01 not text")
+    frame = screen(read_cohort(tmp_path, cache=False), shipped).scores
+    assert frame["status"].tolist() == ["unreadable", "scored", "scored", "scored"]
+    assert frame["trust_rank"].tolist()[1:] == [1, 2, 3]
+    assert not frame["flagged"].iloc[0]
+
+
+# What the numbers mean ----------------------------------------------------------------------------------------------
+
+
+def by_record(values, queries):
+    return pd.Series(values).groupby(queries["record_id"].to_numpy()).mean()
+
+
+def test_uncertainty_is_the_mean_calibrated_scale_of_the_records_queries(screening, scored, shipped):
+    queries, calibration = screening.queries, shipped.calibration
+    assert screening.signal == "calibrated"
+    code = queries["variable"].cat.codes.to_numpy()
+    scale = calibration.a[code] * queries["deviation"].to_numpy(np.float64) + calibration.b[code]
+    expected = by_record(scale, queries)
+    np.testing.assert_allclose(scored["uncertainty"], expected[scored["record_id"]], rtol=1e-5)
+
+
+def test_the_signals_are_means_over_the_records_queries_and_mae_is_in_standard_deviations(screening, scored, shipped):
+    queries = screening.queries
+    assert len(queries) == scored["n_hidden"].sum()
+    for name in ("deviation", "disagreement", "evidence", "sigma_hat"):
+        expected = by_record(queries[name].to_numpy(np.float64), queries)
+        np.testing.assert_allclose(scored[name], expected[scored["record_id"]], rtol=1e-5)
+    scale = np.asarray(shipped.preprocessor.scale)[queries["variable"].cat.codes]
+    error = np.abs(queries["truth"].to_numpy(np.float64) - queries["prediction"].to_numpy(np.float64)) / scale
+    np.testing.assert_allclose(scored["mae"], by_record(error, queries)[scored["record_id"]], rtol=1e-4)
+
+
+def test_hidden_truths_are_the_records_own_readings(screening, sample):
+    queries = screening.queries
+    row = sample.records.column("record_id").to_pylist().index(142872)
+    lines = slice(sample.offsets[row], sample.offsets[row + 1])
+    names = np.array(sample.variables.names)
+    known = [
+        (names[v], t, x)
+        for v, t, x in zip(sample.variable[lines], sample.time_hours[lines], sample.value[lines], strict=True)
+    ]
+    own = queries[queries["record_id"] == 142872]
+    for q in own.itertuples(index=False):
+        assert any(
+            name == q.variable and abs(t - q.time_hours) < 1e-3 and x == pytest.approx(q.truth, rel=1e-5, abs=1e-4)
+            for name, t, x in known
+        )
+
+
+def test_width_is_of_the_ninety_per_cent_interval_around_the_prediction(screening, scored, shipped):
+    queries = screening.queries
+    scale = np.asarray(shipped.preprocessor.scale)[queries["variable"].cat.codes]
+    width = (queries["upper"].to_numpy(np.float64) - queries["lower"].to_numpy(np.float64)) / scale
+    np.testing.assert_allclose(scored["interval_width"], by_record(width, queries)[scored["record_id"]], rtol=1e-4)
+    within = (queries["lower"] <= queries["truth"]) & (queries["truth"] <= queries["upper"])
+    assert within.mean() == pytest.approx(0.9, abs=0.03)  # calibrated on other records of the same hospitals
+
+
+def test_one_record_alone_gives_the_scores_it_has_in_the_batch(sample, shipped, scored):
+    """The slow twin: no padding, no neighbours, no sums over batches."""
+    readings = shipped.preprocessor.apply(sample)
+    for row in (5, 40, 77):
+        alone = readings.take(np.array([row]))
+        batch = Batcher(alone, hide(alone, 0.3, 0)).batch(np.array([0]))
+        answers = answer(shipped.network, batch)
+        got = scored[scored["record_id"] == readings.record_id[row]].iloc[0]
+        calibration = shipped.calibration
+        expected = {
+            "uncertainty": calibration.scale(answers.deviation, answers.variable),
+            "deviation": answers.deviation,
+            "evidence": answers.evidence,
+            "mae": np.abs(answers.prediction - answers.truth),
+        }
+        for name, values in expected.items():
+            assert got[name] == pytest.approx(values.mean(dtype=np.float64), rel=1e-5), name
+
+
+def test_a_record_with_more_than_512_readings_is_scored_in_full(screening, scored):
+    long = scored[scored["n_readings"] > 512]
+    assert len(long) == 3
+    asked = screening.queries["record_id"].value_counts()
+    for row in long.itertuples(index=False):
+        assert row.n_hidden == asked[row.record_id] == 3 * row.n_readings // 10
+        assert row.n_context > 358
+
+
+def test_the_papers_limit_leaves_long_records_out_and_says_so(sample, shipped, scores):
+    subjects = select(sample, shipped, ScreenSettings(), most=512)
+    assert (subjects.status == "too_many").sum() == 3
+    assert subjects.scored.sum() == 95
+    lengths = subjects.readings.lengths
+    assert (np.repeat(subjects.status, lengths)[subjects.hidden] == "scored").all()
+
+
+def test_other_signals_rank_by_their_own_mean_high_meaning_distrust(sample, shipped, screening):
+    by_evidence = screen(sample, shipped, ScreenSettings(signal="evidence")).scores
+    ranked = by_evidence[by_evidence["status"] == "scored"]
+    queries = screening.queries
+    inverse = by_record(1 / queries["evidence"].to_numpy(np.float64), queries)
+    np.testing.assert_allclose(ranked["uncertainty"], inverse[ranked["record_id"]], rtol=1e-5)
+    assert ranked["record_id"].iloc[0] == inverse.idxmax()
+    assert by_evidence.attrs["signal"] == "evidence"
+
+
+def test_a_model_without_calibration_ranks_by_the_raw_deviation_and_gives_no_width(sample, shipped):
+    got = screen(sample, replace(shipped, calibrations={}))
+    ranked = got.scores[got.scores["status"] == "scored"]
+    assert got.signal == "deviation"
+    np.testing.assert_array_equal(ranked["uncertainty"], ranked["deviation"])
+    assert ranked["interval_width"].isna().all()
+
+
+def test_provenance_says_where_the_scores_came_from(screening, sample, shipped):
+    attrs = screening.scores.attrs
+    assert attrs["cohort_fingerprint"] == sample.fingerprint
+    assert attrs["model_digest"] == shipped.digest
+    assert (attrs["model"], attrs["signal"], attrs["seed"], attrs["hide"]) == ("physionet2012", "calibrated", 0, 0.3)
+    assert attrs["calibration"]["signal"] == "deviation"
+    assert screening.timing["passes"] == 1
+    assert screening.timing["records"] == 98
+
+
+# Refusals and faults ------------------------------------------------------------------------------------------------
+
+
+def test_a_calibration_that_found_nothing_is_not_ranked_by(sample, shipped):
+    flat = replace(shipped.calibration, pooled=Affine(0.0, 1.0))
+    with pytest.raises(CalibrationError, match=r"physionet2012 fitted a = 0: its signal deviation says nothing"):
+        screen(sample, replace(shipped, calibrations={"deviation": flat}))
+
+
+def test_an_uncalibrated_model_asked_for_the_calibrated_signal_says_what_to_run(sample, shipped):
+    with pytest.raises(CalibrationError, match="not calibrated: run levyscreen calibrate"):
+        screen(sample, replace(shipped, calibrations={}), ScreenSettings(signal="calibrated"))
+
+
+def test_an_unknown_signal_is_refused_with_the_known_ones(sample, shipped):
+    with pytest.raises(UsageError, match="unknown signal 'doubt': use calibrated, deviation, disagreement, sigma, evi"):
+        screen(sample, shipped, ScreenSettings(signal="doubt"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"hide": 0}, "hidden fraction must lie between 0 and 1, got 0"),
+        ({"hide": 1.0}, "hidden fraction must lie between 0 and 1, got 1.0"),
+        ({"flag": 0}, r"flagged fraction must lie in \(0, 1\], got 0"),
+        ({"flag": 1.5}, r"flagged fraction must lie in \(0, 1\], got 1.5"),
+    ],
+)
+def test_fractions_outside_their_range_are_refused(wrong, message):
+    with pytest.raises(UsageError, match=message):
+        ScreenSettings(**wrong)
+
+
+@pytest.mark.parametrize(("field", "value"), [("prediction", np.nan), ("deviation", np.inf), ("evidence", np.nan)])
+def test_an_answer_that_is_not_finite_gives_a_status_and_no_rank(sample, shipped, scored, monkeypatch, field, value):
+    victim = int(scored["record_id"].iloc[0])
+    row = sample.records.column("record_id").to_pylist().index(victim)
+    whole = module.ask
+
+    def broken(*args):
+        for batch, answers in whole(*args):
+            values = getattr(answers, field).copy()
+            values[np.flatnonzero(answers.record == row)[:1]] = value
+            yield batch, replace(answers, **{field: values})
+
+    monkeypatch.setattr(module, "ask", broken)
+    got = screen(sample, shipped).scores
+    assert got["status"].tolist() == ["empty", "too_few", "non_finite"] + ["scored"] * 97
+    bad = got.iloc[2]
+    assert bad["record_id"] == victim
+    assert pd.isna(bad["trust_rank"])
+    assert bad[MEANS].isna().all()
+    assert not bad["flagged"]
+    rest = got.tail(97)
+    assert rest["trust_rank"].tolist() == list(range(1, 98))
+    assert np.isfinite(rest[MEANS].to_numpy(float)).all()
+    assert rest["record_id"].tolist() == scored["record_id"].tolist()[1:]
+
+
+# The same answer every time -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tokens", [1, 100_000])
+def test_the_batch_size_changes_nothing(sample, shipped, scores, tokens):
+    assert_same_scores(scores, screen(sample, shipped, ScreenSettings(tokens=tokens)).scores)
+
+
+def test_the_number_of_threads_changes_nothing(sample, shipped, scores):
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1 if before > 1 else 2)
+        other = screen(sample, shipped).scores
+    finally:
+        torch.set_num_threads(before)
+    assert_same_scores(scores, other)
+
+
+def test_the_order_of_the_files_changes_nothing(shipped, scores, tmp_path):
+    files = sorted(SAMPLE.iterdir())
+    with tarfile.open(tmp_path / "shuffled.tar.gz", "w:gz", compresslevel=1) as archive:
+        for index in np.random.default_rng(7).permutation(len(files)):
+            archive.add(files[index], f"set-b-sample/{files[index].name}")
+    assert_same_scores(scores, screen(read_cohort(tmp_path / "shuffled.tar.gz", cache=False), shipped).scores)
+
+
+def test_another_seed_hides_other_readings_and_as_many(sample, shipped, screening):
+    one, other = (select(sample, shipped, ScreenSettings(seed=seed)).hidden for seed in (0, 1))
+    assert one.sum() == other.sum() == len(screening.queries)
+    assert (one != other).any()
+
+
+# Reasons ------------------------------------------------------------------------------------------------------------
+
+
+def answers_of(record, variable, evidence, deviation):
+    """Answers by hand; what Explainer does not read is 0."""
+    record, variable = np.asarray(record), np.asarray(variable)
+    zero = np.zeros(len(record), dtype=np.float32)
+    evidence, deviation = np.asarray(evidence, dtype=np.float32), np.asarray(deviation, dtype=np.float32)
+    return Answers(record, zero, variable, zero, zero, evidence, zero, zero, deviation)
+
+
+def factors(evidence, conflict):
+    """A record's deviation from its two factors, as thm:variance has it."""
+    return float(phi(torch.tensor(float(evidence)))) ** 0.5 * conflict
+
+
+def reasons_of(records):
+    """Reasons, all flagged, from (evidence, conflict) of each record's single query."""
+    rows = np.arange(len(records))
+    explainer = Explainer(len(records), ("HR", "pH"))
+    deviation = [factors(*record) for record in records]
+    explainer.add(answers_of(rows, rows * 0, [e for e, _ in records], deviation), np.array(deviation))
+    return explainer.explain(rows, np.ones(len(records), dtype=bool))[0].tolist()
+
+
+def test_reasons_name_the_factor_that_exceeds_the_median_record():
+    usual = [(100.0, 1.0)] * 3
+    assert reasons_of([*usual, (100.0, 4.0), (5.0, 1.0), (5.0, 4.0)])[3:] == ["conflict", "thin_evidence", "both"]
+
+
+def test_a_factor_with_less_than_a_third_of_the_excess_is_not_named():
+    # phi is 1 / Lambda far out: a hundredth of the evidence is ten times the thinness, ln 10 of excess.
+    usual = [(1e6, 1.0)] * 3
+    third = 10**0.5  # half of ln 10, a third of both together
+    assert reasons_of([*usual, (1e4, 0.95 * third)])[3] == "thin_evidence"
+    assert reasons_of([*usual, (1e4, 1.05 * third)])[3] == "both"
+
+
+def test_where_neither_factor_exceeds_the_median_the_larger_one_is_named():
+    usual = [(100.0, 1.0)] * 3
+    assert reasons_of([*usual, (400.0, 0.9), (110.0, 0.2)])[3:] == ["conflict", "thin_evidence"]
+
+
+def test_only_flagged_records_have_a_reason_and_only_scored_ones_worst_variables():
+    explainer = Explainer(3, ("HR", "pH"))
+    explainer.add(answers_of([0, 1], [0, 1], [10, 20], [0.5, 0.1]), np.array([0.5, 0.1]))
+    reasons, worst = explainer.explain(np.array([0, 1]), np.array([True, False, False]))
+    assert [reason is None for reason in reasons] == [False, True, True]
+    assert worst[2] is None
+
+
+def test_the_worst_variables_are_those_with_most_doubt_above_what_is_usual_for_them():
+    names = ("HR", "Temp", "pH", "MAP", "WBC")
+    # By variable the usual doubt is the mean over the cohort: HR 1, Temp 0.2, pH 2, MAP 1, WBC 1.
+    doubt = {0: [1.5, 0.3, 5.0, 1.2, 1.0], 1: [0.5, 0.1, 0.5, 0.8, 1.0], 2: [1.0, 0.2, 0.5, 1.0, 1.0]}
+    explainer = Explainer(3, names)
+    for record, values in doubt.items():
+        explainer.add(answers_of([record] * 5, range(5), [10.0] * 5, values), np.array(values))
+    worst = explainer.explain(np.arange(3), np.zeros(3, dtype=bool))[1]
+    assert worst.tolist() == ["pH;HR;MAP", "", ""]
+
+
+def test_a_variable_asked_twice_as_often_weighs_twice():
+    explainer = Explainer(2, ("HR", "pH"))
+    explainer.add(
+        answers_of([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [9.0] * 6, [1.0] * 6), np.array([2, 2, 2.5, 1, 1, 1.0])
+    )
+    assert explainer.explain(np.arange(2), np.zeros(2, dtype=bool))[1][0] == "HR;pH"  # 2 x 0.5 against 0.75
+
+
+def test_reasons_of_the_sample_are_those_of_a_loop_over_its_queries(screening, scored):
+    queries = screening.queries
+    thin = 0.5 * np.log(phi(torch.tensor(queries["evidence"].to_numpy(np.float64))).numpy())
+    by_thin = by_record(thin, queries)[scored["record_id"]].to_numpy()
+    both = by_record(np.log(queries["deviation"].to_numpy(np.float64)), queries)[scored["record_id"]].to_numpy()
+    by_conflict = both - by_thin
+    for at in np.flatnonzero(scored["flagged"]):
+        thin_excess, conflict_excess = by_thin[at] - np.median(by_thin), by_conflict[at] - np.median(by_conflict)
+        total = max(thin_excess, 0) + max(conflict_excess, 0)
+        named = [n for n, x in (("conflict", conflict_excess), ("thin_evidence", thin_excess)) if x > total / 3]
+        assert scored["reason"].iloc[at] == (named[0] if len(named) == 1 else "both")

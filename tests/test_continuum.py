@@ -1,0 +1,263 @@
+"""The dense timeline holds what a slow path gives, in its order, with its provenance, whole or not at all."""
+
+import importlib
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from levyscreen import schema
+from levyscreen.continuum import Asker, ContinuumSettings, continuum
+from levyscreen.errors import CalibrationError, LevyscreenError, UsageError
+from levyscreen.records.batches import Batcher
+from levyscreen.types import Batch
+
+module = importlib.import_module("levyscreen.continuum")  # where its constants and parts are to be replaced
+VARIABLES = ("pH", "HR", "MAP")  # asked in this order, answered in the model's
+IN_ORDER = ["HR", "MAP", "pH"]
+RECORDS = [143126, 142872, 142832, 142866]
+SETTINGS = ContinuumSettings(grid=4, variables=VARIABLES, level=0.9)
+
+
+def read(folder):
+    return pd.concat([pd.read_parquet(part) for part in sorted(folder.glob("part-*.parquet"))], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def written(sample, shipped, tmp_path_factory):
+    return continuum(sample, shipped, tmp_path_factory.mktemp("out") / "continuum", SETTINGS, records=RECORDS)
+
+
+@pytest.fixture(scope="module")
+def frame(written):
+    return read(written.folder)
+
+
+def slow_predictions(sample, shipped, record_id):
+    """One record, padded to nothing, through `network.predict` with the beam, as a screening would ask it."""
+    readings = shipped.preprocessor.apply(sample)
+    row = int(np.flatnonzero(readings.record_id == record_id)[0])
+    context = Batcher(readings, np.zeros(len(readings.time), dtype=bool)).batch(np.array([row]))
+    names = shipped.preprocessor.variables.names
+    variable = torch.tensor([names.index(name) for name in IN_ORDER for _ in range(4)])[None]
+    hours = torch.tensor([0.0, 12.0, 24.0, 36.0] * 3)[None]
+    ones = torch.ones_like(variable, dtype=torch.bool)
+    fields = {name: getattr(context, name) for name in ("time", "variable", "value", "mask", "record")}
+    batch = Batch(
+        **fields, query_time=hours / 48, query_variable=variable, query_mask=ones, target=torch.zeros_like(hours)
+    )
+    with torch.no_grad():
+        prediction = shipped.network.predict(batch)
+    return variable[0].numpy(), prediction
+
+
+def test_rows_are_records_by_variables_by_times_sorted_in_that_order(written, frame):
+    assert written.rows == len(frame) == 4 * 3 * 4
+    assert frame["record_id"].tolist() == np.repeat(sorted(RECORDS), 12).tolist()
+    assert frame["variable"].tolist() == 4 * list(np.repeat(IN_ORDER, 4))
+    assert frame["time_hours"].tolist() == 12 * [0.0, 12.0, 24.0, 36.0]
+    assert list(frame.columns) == schema.CONTINUUM.names
+
+
+def test_the_files_hold_the_types_of_the_schema(written):
+    (part,) = sorted(written.folder.glob("part-*.parquet"))
+    assert pq.read_schema(part).remove_metadata() == schema.CONTINUUM
+
+
+def test_values_are_those_of_the_slow_path(sample, shipped, frame):
+    for record_id in RECORDS:
+        variable, prediction = slow_predictions(sample, shipped, record_id)
+        own = frame[frame["record_id"] == record_id]
+        expected = shipped.preprocessor.to_units(variable, prediction.mean[0].numpy())
+        np.testing.assert_allclose(own["prediction"], expected, rtol=1e-5)
+        for name in ("evidence", "disagreement", "sigma_hat"):
+            np.testing.assert_allclose(own[name], getattr(prediction.signals, name)[0].numpy(), rtol=2e-5)
+
+
+def test_the_interval_is_the_prediction_and_the_half_width_of_its_calibration_at_the_level(sample, shipped, frame):
+    calibration = shipped.calibrations["disagreement"]  # of the mean path: the deviation is not paid for here
+    scale = np.asarray(shipped.preprocessor.scale)
+    for record_id in RECORDS:
+        variable, prediction = slow_predictions(sample, shipped, record_id)
+        own = frame[frame["record_id"] == record_id]
+        spread = calibration.a[variable] * prediction.signals.disagreement[0].numpy() + calibration.b[variable]
+        half = calibration.quantiles_by_variable[calibration.levels.index(0.9)][variable] * spread * scale[variable]
+        np.testing.assert_allclose(own["upper"] - own["prediction"], half, rtol=1e-3)
+        np.testing.assert_allclose(own["prediction"] - own["lower"], half, rtol=1e-3)
+
+
+def test_a_higher_level_gives_a_wider_interval_about_the_same_prediction(sample, shipped, frame, tmp_path):
+    wide = read(continuum(sample, shipped, tmp_path / "c", replace(SETTINGS, level=0.95), records=RECORDS).folder)
+    np.testing.assert_array_equal(wide["prediction"], frame["prediction"])
+    assert (wide["upper"] - wide["lower"] > frame["upper"] - frame["lower"]).all()
+
+
+def test_with_the_deviation_its_column_is_last_and_its_calibration_gives_the_interval(sample, shipped, frame, tmp_path):
+    settings = replace(SETTINGS, with_deviation=True)
+    got = read(continuum(sample, shipped, tmp_path / "c", settings, records=RECORDS[:2]).folder)
+    assert list(got.columns) == [*schema.CONTINUUM.names, "deviation"]
+    for record_id in RECORDS[:2]:
+        variable, prediction = slow_predictions(sample, shipped, record_id)
+        own = got[got["record_id"] == record_id]
+        deviation = prediction.signals.deviation[0].numpy()
+        np.testing.assert_allclose(own["deviation"], deviation, rtol=1e-4)
+        np.testing.assert_allclose(own["prediction"], frame[frame["record_id"] == record_id]["prediction"], rtol=1e-5)
+        half = shipped.calibration.half_width(shipped.calibration.scale(deviation, variable), variable, 0.9)
+        expected = half * np.asarray(shipped.preprocessor.scale)[variable]
+        np.testing.assert_allclose((own["upper"] - own["lower"]) / 2, expected, rtol=1e-3)
+    assert got.attrs["interval"] == "deviation"
+
+
+def test_half_writes_float16_of_the_same_values(sample, shipped, frame, tmp_path):
+    folder = continuum(sample, shipped, tmp_path / "c", replace(SETTINGS, half=True), records=RECORDS).folder
+    table = pq.read_table(next(folder.glob("part-*.parquet")))
+    values = schema.CONTINUUM.names[3:]
+    assert [table.schema.field(name).type for name in values] == [pa.float16()] * 6
+    assert table.schema.field("time_hours").type == pa.float32()
+    for name in values:
+        np.testing.assert_allclose(table[name].to_numpy().astype(np.float32), frame[name], rtol=1e-3)
+
+
+def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skipped_and_counted(
+    sample, shipped, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module, "WINDOW", 16)
+    monkeypatch.setattr(module, "RECORDS_A_FILE", 32)
+    seen = []
+    got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(grid=1), done=seen.append)
+    assert (got.records, got.skipped, got.rows) == (98, 2, 98 * 36)
+    assert got.timing["queries"] == 98 * 36
+    assert seen == [16] * 6 + [2]
+    parts = sorted(got.folder.iterdir())
+    assert [p.name for p in parts] == [f"part-0000{i}.parquet" for i in range(4)]
+    assert got.timing["bytes"] == sum(p.stat().st_size for p in parts)
+    groups = [
+        pq.ParquetFile(p).read_row_group(i)["record_id"].to_pylist()
+        for p in parts
+        for i in range(pq.ParquetFile(p).metadata.num_row_groups)
+    ]
+    assert [len(set(ids)) for ids in groups] == [16] * 6 + [2]
+    assert all(len(ids) == 36 * len(set(ids)) for ids in groups)  # whole records in a row group
+    whole = [i for ids in groups for i in ids]
+    assert whole == sorted(whole)
+
+
+def test_each_chunk_and_batch_size_gives_the_same_answers(sample, shipped, frame, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(module, "CHUNK", 5)
+    monkeypatch.setattr(module, "TOKENS", 1)
+    got = read(continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS).folder)
+    for name in schema.CONTINUUM.names[3:]:
+        np.testing.assert_allclose(got[name], frame[name], rtol=1e-5)
+
+
+def test_records_over_a_limit_are_left_out_and_counted(sample, shipped, tmp_path):
+    got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(1, ("HR",)), most_readings=512)
+    assert (got.records, got.skipped) == (95, 5)
+
+
+def test_provenance_is_in_the_footer_and_in_attrs(written, frame, sample, shipped):
+    (part,) = written.folder.glob("part-*.parquet")
+    footer = json.loads(pq.read_schema(part).metadata[b"levyscreen"])
+    attrs = pd.read_parquet(part).attrs
+    assert footer == attrs
+    assert attrs["cohort_fingerprint"] == sample.fingerprint
+    assert attrs["model_digest"] == shipped.digest
+    assert (attrs["grid"], attrs["level"], attrs["interval"]) == (4, 0.9, "disagreement")
+
+
+def test_an_unknown_level_is_refused_before_anything_is_computed(sample, shipped, tmp_path):
+    with pytest.raises(CalibrationError, match=r"no interval at level 0\.5: calibrated at 0\.8, 0\.9, 0\.95"):
+        continuum(sample, shipped, tmp_path / "c", replace(SETTINGS, level=0.5))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_variable_is_refused_with_the_known_ones(sample, shipped, tmp_path):
+    with pytest.raises(UsageError, match=r"unknown variable 'Pulse': this model knows .*HR"):
+        continuum(sample, shipped, tmp_path / "c", ContinuumSettings(variables=("HR", "Pulse")))
+
+
+def test_unknown_records_are_counted_not_named(sample, shipped, tmp_path):
+    with pytest.raises(UsageError, match=r"^2 of the records asked for are not in the cohort$"):
+        continuum(sample, shipped, tmp_path / "c", SETTINGS, records=[1, 2, RECORDS[0]])
+
+
+def test_records_that_all_have_too_few_readings_are_refused(sample, shipped, tmp_path):
+    sparse = np.flatnonzero(shipped.preprocessor.apply(sample).lengths < 20)
+    ids = np.array(sample.records.column("record_id").to_pylist())[sparse]
+    with pytest.raises(UsageError, match="no record has enough readings to be asked"):
+        continuum(sample, shipped, tmp_path / "c", SETTINGS, records=ids.tolist())
+
+
+def test_a_grid_without_times_is_refused():
+    with pytest.raises(UsageError, match="the grid needs 1 time at least, got 0"):
+        ContinuumSettings(grid=0)
+
+
+def test_a_model_without_calibration_is_refused(sample, shipped, tmp_path):
+    with pytest.raises(CalibrationError, match="physionet2012 is not calibrated: run levyscreen calibrate"):
+        continuum(sample, replace(shipped, calibrations={}), tmp_path / "c", SETTINGS)
+
+
+@pytest.fixture
+def old(sample, shipped, tmp_path):
+    """A folder that an earlier run wrote."""
+    return continuum(sample, shipped, tmp_path / "c", ContinuumSettings(2, ("HR",)), records=RECORDS[:1]).folder
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_older_continuum_is_replaced_once_the_new_one_is_whole(sample, shipped, old):
+    continuum(sample, shipped, old, SETTINGS, records=RECORDS)
+    assert len(read(old)) == 48
+    assert [p.name for p in old.parent.iterdir()] == ["c"]
+
+
+def test_a_failure_in_the_middle_leaves_the_older_one_and_no_temporary(sample, shipped, old, monkeypatch):
+    before, asked, ask = content(old), [], Asker.ask
+
+    def failing(self, readings, rows):
+        asked.append(rows)
+        if len(asked) == 3:
+            raise MemoryError("no room")
+        return ask(self, readings, rows)
+
+    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(Asker, "ask", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        continuum(sample, shipped, old, SETTINGS, records=RECORDS)
+    assert content(old) == before
+    assert [p.name for p in old.parent.iterdir()] == ["c"]
+
+
+def test_a_full_disk_is_said_and_leaves_the_older_one_and_no_temporary(sample, shipped, old, monkeypatch):
+    before, write = content(old), pq.ParquetWriter.write_table
+    tables = []
+
+    def full(self, table, **options):
+        tables.append(table)
+        if len(tables) == 2:
+            raise OSError(28, "No space left on device")
+        write(self, table, **options)
+
+    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(LevyscreenError, match="c could not be written: No space left on device"):
+        continuum(sample, shipped, old, SETTINGS, records=RECORDS)
+    assert content(old) == before
+    assert [p.name for p in old.parent.iterdir()] == ["c"]
+
+
+def test_what_a_killed_run_left_is_swept_by_the_next(sample, shipped, old):
+    stray = old.with_name(".c.tmp")
+    stray.mkdir()
+    (stray / "part-00000.parquet").write_bytes(b"half")
+    continuum(sample, shipped, old, SETTINGS, records=RECORDS[:1])
+    assert [p.name for p in old.parent.iterdir()] == ["c"]
