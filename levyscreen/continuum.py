@@ -175,8 +175,8 @@ def continuum(
         **model.provenance(),
         "interval": asker.calibration.signal,
     }
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary, aside = (folder.with_name(f".{folder.name}.{end}") for end in ("tmp", "old"))
+    _tidy(folder, temporary, aside)
     writer = _Writer(temporary, asker, provenance)
     computing = 0.0
     try:
@@ -187,12 +187,13 @@ def continuum(
                 computing += time.perf_counter() - began
                 writer.put(timeline)
                 done(len(window))
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():  # renamed first: deleting takes a while, and a kill in it would leave a part by this name
+            folder.rename(aside)
         temporary.rename(folder)
     except OSError as error:
         raise LevyscreenError(f"{folder} could not be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _tidy(folder, temporary, aside)
     queries = len(rows) * asker.query.shape[2]
     timing = {
         "compute_s": computing,
@@ -206,6 +207,14 @@ def continuum(
         **machine.describe(device),
     }
     return Written(folder, queries, len(rows), skipped, timing)
+
+
+def _tidy(folder: Path, temporary: Path, aside: Path) -> None:
+    """After a success, a failure or a kill: a whole continuum by its name, if there ever was one, and nothing else."""
+    if aside.exists() and not folder.exists():
+        aside.rename(folder)
+    for left in (temporary, aside):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def _eligible(

@@ -18,8 +18,11 @@ from levyscreen.errors import LevyscreenError
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` to write to; renamed to it on success, removed on any failure."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LevyscreenError(f"folder {path.parent} could not be made: {error.strerror or error}") from error
     try:
         yield temporary
         os.replace(temporary, path)

@@ -105,7 +105,9 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
     if config.get("format") != FORMAT:
         raise ModelError(f"{folder / CONFIG} has format {config.get('format')!r}; this version reads {FORMAT}")
     preprocessor = _parsed(folder / PREPROCESSOR, Preprocessor.from_json)
-    settings = _parsed(folder / CONFIG, lambda data: ModelConfig.from_json(data["model"]))
+    settings, training = _parsed(
+        folder / CONFIG, lambda data: (ModelConfig.from_json(data["model"]), dict(data["training"]))
+    )
     if settings.variables != len(preprocessor.variables):
         raise ModelError(
             f"{folder} does not fit together: {settings.variables} variables in {CONFIG}, "
@@ -114,9 +116,7 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
     calibrations = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
     name = folder.resolve().name
-    return Model(
-        name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibrations, config["training"]
-    )
+    return Model(name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibrations, training)
 
 
 def load_weights(path: Path, settings: ModelConfig, device: torch.device | str = "cpu") -> Network:
@@ -125,7 +125,10 @@ def load_weights(path: Path, settings: ModelConfig, device: torch.device | str =
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{path} is not a whole safetensors file: {error}") from error
-    network = Network(settings)
+    try:
+        network = Network(settings)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise ModelError(f"{path.with_name(CONFIG)} describes no network: {type(error).__name__} {error}") from error
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
@@ -191,5 +194,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _parsed(path: Path, parse: Any) -> Any:
     try:
         return parse(_read_json(path))
+    except CalibrationError as error:
+        raise CalibrationError(f"{path} is not what this version writes: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path} is not what this version writes: {type(error).__name__} {error}") from error

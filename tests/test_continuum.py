@@ -255,9 +255,35 @@ def test_a_full_disk_is_said_and_leaves_the_older_one_and_no_temporary(sample, s
     assert [p.name for p in old.parent.iterdir()] == ["c"]
 
 
+def test_the_older_one_is_never_deleted_by_its_own_name(sample, shipped, old, monkeypatch):
+    deleted, rmtree = [], module.shutil.rmtree
+
+    def spy(path, **options):
+        deleted.append(path.name)
+        rmtree(path, **options)
+
+    monkeypatch.setattr(module.shutil, "rmtree", spy)
+    continuum(sample, shipped, old, SETTINGS, records=RECORDS[:1])
+    assert set(deleted) == {".c.tmp", ".c.old"}
+
+
+def test_what_a_kill_between_the_two_renames_left_is_put_back(sample, shipped, old, monkeypatch):
+    def failing(*_):
+        raise MemoryError("no room")
+
+    before = content(old)
+    old.rename(old.with_name(".c.old"))
+    monkeypatch.setattr(Asker, "ask", failing)
+    with pytest.raises(MemoryError, match="no room"):
+        continuum(sample, shipped, old, SETTINGS, records=RECORDS)
+    assert content(old) == before
+    assert [p.name for p in old.parent.iterdir()] == ["c"]
+
+
 def test_what_a_killed_run_left_is_swept_by_the_next(sample, shipped, old):
-    stray = old.with_name(".c.tmp")
-    stray.mkdir()
-    (stray / "part-00000.parquet").write_bytes(b"half")
+    for name in (".c.tmp", ".c.old"):
+        stray = old.with_name(name)
+        stray.mkdir()
+        (stray / "part-00000.parquet").write_bytes(b"half")
     continuum(sample, shipped, old, SETTINGS, records=RECORDS[:1])
     assert [p.name for p in old.parent.iterdir()] == ["c"]

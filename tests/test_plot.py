@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 import torch
 
+from levyscreen import questions
 from levyscreen.calibrate import fit_calibration
 from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.model.network import build
 from levyscreen.plot import ask, draw
-from levyscreen.questions import ask_all
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.store import Model
@@ -35,7 +35,7 @@ def model(cohort):
     preprocessor = Preprocessor.fit(cohort, np.arange(len(cohort)), VARIABLES, PROTOCOL)
     network = build(MODEL, 0).eval()
     readings = preprocessor.apply(cohort)
-    answers = ask_all(network, readings, hide(readings, 0.3, 0), CPU)
+    answers = questions.joined([a for _, a in questions.ask(network, readings, hide(readings, 0.3, 0), CPU)])
     calibration = fit_calibration(
         answers.deviation,
         "deviation",

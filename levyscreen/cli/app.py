@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,11 +62,15 @@ def _defaults(path: Path) -> dict[str, Any]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} is not a readable TOML file: {error}") from error
+    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
+    if loose:
+        raise UsageError(f"{path} has '{loose[0]}' outside a table: put it under its command, for instance [screen]")
     return {command: {k.replace("-", "_"): v for k, v in table.items()} for command, table in tables.items()}
 
 
 def main() -> None:
     """Entry point: errors that were meant become one line on stderr and an exit code."""
+    warnings.showwarning = lambda message, *_: stderr(f"warning: {message}")
     try:
         app()
     except UsageError as error:

@@ -81,13 +81,8 @@ def write_frame(
     frame: pd.DataFrame, form: str | None, output: Path | None, table: Callable[[], RenderableType]
 ) -> None:
     """Data to stdout or `output`: a table on a terminal, CSV when piped, unless `form` says otherwise."""
-    to_file = output is not None and str(output) != "-"
-    if form is None:
-        form = _by_suffix(output) if to_file and output else ("table" if sys.stdout.isatty() else "csv")
-    if form not in FORMATS:
-        raise UsageError(f"unknown format '{form}': use {', '.join(FORMATS)}")
-    data = _encode(frame, form, table)
-    if to_file and output is not None:
+    data = _encode(frame, data_format(form, output), table)
+    if output is not None and str(output) != "-":
         from levyscreen.outputs import replacing
 
         with replacing(output) as temporary:
@@ -95,6 +90,16 @@ def write_frame(
     else:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
+
+
+def data_format(form: str | None, output: Path | None) -> str:
+    """The format of `write_frame`. Raises UsageError for an unknown one; to be asked before a long computation."""
+    if form is None and output is not None and str(output) != "-":
+        return _by_suffix(output)
+    form = form or ("table" if sys.stdout.isatty() else "csv")
+    if form not in FORMATS:
+        raise UsageError(f"unknown format '{form}': use {', '.join(FORMATS)}")
+    return form
 
 
 def _by_suffix(path: Path) -> str:

@@ -49,6 +49,7 @@ def command(
     """
     if top_decile and flag is not None:
         raise UsageError("--top-decile flags a tenth: give either it or --flag")
+    common.data_format(format, output)
     from levyscreen import machine
     from levyscreen.screen import ScreenSettings
     from levyscreen.store import load_model

@@ -120,10 +120,11 @@ class Preprocessor:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
-        """The preprocessor that `to_json` wrote."""
-        return cls(
-            VariableSet.from_json(data["variables"]),
-            Protocol.from_json(data["protocol"]),
-            tuple(data["mean"]),
-            tuple(data["scale"]),
-        )
+        """The preprocessor that `to_json` wrote. Raises ValueError unless each variable has a mean and a scale."""
+        variables = VariableSet.from_json(data["variables"])
+        mean, scale = (tuple(map(float, data[name])) for name in ("mean", "scale"))
+        if not len(mean) == len(scale) == len(variables):
+            raise ValueError(f"{len(mean)} means and {len(scale)} scales for {len(variables)} variables")
+        if not np.isfinite([mean, scale]).all() or min(scale) <= 0:
+            raise ValueError("means must be finite, scales finite and above 0")
+        return cls(variables, Protocol.from_json(data["protocol"]), mean, scale)

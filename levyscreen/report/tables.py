@@ -64,18 +64,21 @@ def _score_cells(row: Any) -> list[str]:
     def number(value: Any, form: str) -> str:
         return "-" if value != value or value is None else format(value, form)
 
+    def text(value: Any) -> str:
+        return value if isinstance(value, str) else ""  # pandas may hold a missing one as NaN
+
     ranked = row.status == "scored"
     return [
         str(row.trust_rank) if ranked else "-",
-        str(row.record_id),
+        str(row.record_id).replace("<NA>", "-"),
         row.status,
         str(row.n_readings),
         number(row.uncertainty, ".3f"),
         number(row.interval_width, ".2f"),
         number(row.evidence, ".0f"),
         number(row.mae, ".3f"),
-        (row.reason or "").replace("_", " "),
-        escape((row.worst_variables or "").replace(";", " ")),
+        text(row.reason).replace("_", " "),
+        escape(text(row.worst_variables).replace(";", " ")),
     ]
 
 

@@ -19,6 +19,7 @@ def calibration(q):
         levels=(0.8, 0.9),
         quantiles=np.array([1.0, 2.0]),
         quantiles_by_variable=np.array(q, dtype=float),
+        mean_error=np.ones(3),
     )
 
 

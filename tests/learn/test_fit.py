@@ -292,10 +292,8 @@ def test_a_loss_that_is_not_finite_ends_the_training_and_keeps_the_state_before_
     scripted(monkeypatch, [1.0, 2.0, float("nan")])
     with pytest.raises(TrainingError, match="not finite in epoch 3"):
         fit(data, MODEL, TRAINING, tmp_path, CPU)
-    progress, _ = checkpoint.load(
-        tmp_path,
-        *(getattr(module._Trainer(data, MODEL, TRAINING, CPU), part) for part in ("network", "optimiser", "schedule")),
-    )
+    fresh = module._Trainer(data, MODEL, TRAINING, CPU)
+    progress, _ = checkpoint.load(tmp_path, fresh.progress.fingerprint, fresh.network, fresh.optimiser, fresh.schedule)
     assert progress.epoch == 2
 
 

@@ -19,7 +19,7 @@ from levyscreen.screen import ScreenSettings, screen
 from levyscreen.store import Model
 from tests.learn.tiny import MODEL, PROTOCOL, VARIABLES, tiny_cohort
 
-SINGLE = ["uncertainty", "deviation", "disagreement", "sigma_hat", "1/evidence"]
+SINGLE = ["deviation (what ranks)", "deviation", "disagreement", "sigma_hat", "1/evidence"]
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,11 @@ def test_each_signal_is_judged_by_patient_against_the_error_of_its_own_predictio
     screening, _, table = compared(cohort, model, members, tokens=40)
     table = table.set_index("signal")
     scored = screening.scores[screening.scores["status"] == "scored"]
-    for name, values in {**{n: scored[n] for n in SINGLE[:4]}, "1/evidence": 1 / scored["evidence"]}.items():
+    for name, values in {
+        **{n: scored[n] for n in SINGLE[1:4]},
+        SINGLE[0]: scored["uncertainty"],
+        "1/evidence": 1 / scored["evidence"],
+    }.items():
         assert table.loc[name, "spearman"] == pytest.approx(stats.spearmanr(values, scored["mae"])[0], abs=1e-6)
         worst = scored["mae"].to_numpy()[np.argsort(-values.to_numpy())[: round(0.1 * len(scored))]]
         expected = worst.mean() / scored["mae"].mean() - 1

@@ -1,0 +1,233 @@
+"""Nothing is calibrated on records a model was trained or tested on, and nothing is judged on any it ever saw."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from levyscreen.config import Protocol
+from levyscreen.errors import CalibrationError, UsageError
+from levyscreen.judging import calibrate, evaluate, held_out, reliability_on_test
+from levyscreen.learn.data import epoch_seed
+from levyscreen.model.network import build
+from levyscreen.records.hiding import hide
+from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.store import Model, load_model, save_model
+from levyscreen.training import train, train_member
+from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
+
+pytestmark = pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
+module = importlib.import_module("levyscreen.judging")  # where `ask` and `hide` are to be replaced
+SPLIT = {"train": list(range(1, 41)), "validation": list(range(41, 51)), "test": list(range(51, 61))}
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    return tiny_cohort(60)
+
+
+@pytest.fixture(scope="module")
+def model(cohort, tmp_path_factory):
+    """A random network with a split of its own; what it says is of no matter here."""
+    preprocessor = Preprocessor.fit(cohort, np.arange(40), VARIABLES, PROTOCOL)
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    about = {"settings": TRAINING.to_json(), "split": SPLIT, "cohort_fingerprint": cohort.fingerprint}
+    save_model(folder, build(MODEL, 0), preprocessor, about)
+    return load_model(folder)
+
+
+@pytest.fixture
+def spied(monkeypatch):
+    """Record ids and hidden targets of everything that is asked of a model."""
+    asked, ask = [], module.ask
+
+    def spy(network, readings, hidden, device):
+        asked.append((readings.record_id, readings.lengths, hidden))
+        return ask(network, readings, hidden, device)
+
+    monkeypatch.setattr(module, "ask", spy)
+    return asked
+
+
+def ids(asked):
+    return {int(i) for record_id, _, _ in asked for i in record_id}
+
+
+def other(cohort):
+    """The same records as a cohort that no model was trained on as a whole."""
+    return replace(cohort, fingerprint="another", name="another")
+
+
+def test_calibration_uses_the_validation_records_of_the_training_cohort_alone(cohort, model, spied):
+    calibrated = calibrate(model, cohort)
+    assert ids(spied) == set(SPLIT["validation"])
+    facts = calibrated.calibration.provenance
+    assert (facts["records"], facts["folds"], facts["seed"], facts["cohort"]) == (10, 3, 3, "tiny")
+    assert facts["targets"] == sum(hidden.sum() for _, _, hidden in spied)
+
+
+def test_of_another_cohort_all_records_but_those_of_training_and_test_are_used(cohort, model, spied):
+    more = other(tiny_cohort(75))
+    calibrate(model, more)
+    enough = np.flatnonzero(model.preprocessor.apply(more).lengths >= 10) + 1
+    assert ids(spied) == set(enough.tolist()) - set(SPLIT["train"]) - set(SPLIT["test"])
+
+
+def test_evaluation_uses_the_test_records_alone(cohort, model, spied):
+    calibrated = calibrate(model, cohort)
+    spied.clear()
+    evaluation = evaluate(calibrated, cohort)
+    assert ids(spied) == set(SPLIT["test"])
+    assert evaluation.summary["records"] == 10
+
+
+def test_of_another_cohort_nothing_is_judged_that_training_or_validation_saw(cohort, model):
+    judged = set(held_out(model, other(tiny_cohort(75)), "test").record_id.tolist())
+    assert not judged & {*SPLIT["train"], *SPLIT["validation"]}
+    assert set(SPLIT["test"]) <= judged
+
+
+def test_the_folds_hide_disjoint_readings_and_nearly_all_of_them(cohort, model, spied):
+    calibrate(model, cohort)
+    _, lengths, _ = spied[0]
+    total = np.sum([hidden for _, _, hidden in spied], axis=0)
+    assert len(spied) == 3
+    assert total.max() == 1
+    by_record = np.add.reduceat(total, np.concatenate([[0], np.cumsum(lengths)[:-1]]))
+    assert by_record.tolist() == (3 * (3 * lengths // 10)).tolist()
+
+
+def test_hidden_targets_follow_the_seed_the_model_was_trained_with(cohort, model, spied):
+    calibrate(model, cohort)
+    readings = held_out(model, cohort, "validation")
+    for fold, (_, _, hidden) in enumerate(spied):
+        np.testing.assert_array_equal(hidden, hide(readings, 0.3, epoch_seed(3, 0), None, fold))
+
+
+def test_records_with_too_few_readings_are_left_out(cohort, model):
+    strict = replace(model, preprocessor=replace(model.preprocessor, protocol=replace(PROTOCOL, min_readings=20)))
+    readings = held_out(strict, cohort, "validation")
+    assert readings.lengths.min() >= 20
+    assert len(readings) < 10
+
+
+def test_the_papers_limits_of_readings_and_targets_hold_in_judging_too(cohort, model, spied):
+    paper = Protocol("paper", min_readings=10, max_readings=15, max_targets=2)
+    limited = replace(model, preprocessor=replace(model.preprocessor, protocol=paper))
+    calibrate(limited, cohort)
+    for _, lengths, hidden in spied:
+        assert lengths.max() == 15
+        assert hidden.sum() == 2 * len(lengths)
+
+
+def test_a_cohort_without_a_record_that_may_be_used_is_refused(cohort, model):
+    everything = replace(model, training={**model.training, "split": {**SPLIT, "train": list(range(1, 51))}})
+    with pytest.raises(
+        CalibrationError, match="cohort another has no record that model tiny may be judged or calibrat"
+    ):
+        calibrate(everything, other(cohort))
+
+
+def test_an_unknown_signal_is_refused_with_the_known_ones(cohort, model):
+    with pytest.raises(UsageError, match="unknown signal 'doubt': use deviation, disagreement, sigma, evidence"):
+        calibrate(model, cohort, signal="doubt")
+
+
+def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, model):
+    calibrated = calibrate(model, cohort, signal="sigma", levels=(0.5, 0.9))
+    assert list(calibrated.calibrations) == ["sigma_hat", "disagreement"]
+    again = load_model(model.folder)
+    assert list(again.calibrations) == ["sigma_hat", "disagreement"]
+    assert again.calibration.levels == (0.5, 0.9)
+    assert list(calibrate(model, cohort, signal="disagreement").calibrations) == ["disagreement"]
+
+
+def test_an_evaluation_says_what_a_loop_over_the_answers_says(cohort, model):
+    calibrated = calibrate(model, cohort, by="nothing")
+    evaluation = evaluate(calibrated, cohort)
+    readings = held_out(calibrated, cohort, "test")
+    hidden = hide(readings, 0.3, epoch_seed(3, 0))
+    (answers,) = [a for _, a in module.ask(calibrated.network, readings, hidden, torch.device("cpu"))]
+    error = np.abs(answers.prediction - answers.truth).astype(np.float64)
+    assert evaluation.summary["targets"] == len(error) == int(hidden.sum())
+    assert evaluation.summary["mae"] == pytest.approx(error.mean(), rel=1e-6)
+    assert evaluation.summary["mse"] == pytest.approx((error**2).mean(), rel=1e-6)
+    ranking = evaluation.ranking.set_index("signal")
+    for name, values in (
+        ("deviation", answers.deviation),
+        ("sigma", answers.sigma_hat),
+        ("evidence", 1 / answers.evidence),
+    ):
+        assert ranking.loc[name, "spearman"] == pytest.approx(stats.spearmanr(values, error)[0], abs=1e-6)
+    floor = "each variable's mean calibration error alone"
+    constant = calibrated.calibration.mean_error[answers.variable]
+    assert ranking.loc[floor, "spearman"] == pytest.approx(stats.spearmanr(constant, error)[0], abs=1e-6)
+    assert ranking["ause"].between(-1, 2).all()
+    distribution = evaluation.distribution
+    assert distribution["signal"].tolist() == ["deviation", "deviation", "disagreement", "disagreement"]
+    for name, (pooled, own) in distribution.groupby("signal")["crps"]:
+        assert pooled == own, name  # by nothing, each variable's scale is the pooled one
+    scale = calibrated.calibration.scale(answers.deviation, answers.variable).astype(np.float64)
+    z = error / scale  # Gneiting and Raftery (2007), eq. 21
+    crps = scale * (z * (2 * stats.norm.cdf(z) - 1) + 2 * stats.norm.pdf(z) - 1 / np.sqrt(np.pi))
+    assert distribution["crps"].iloc[0] == pytest.approx(crps.mean(), rel=1e-5)
+
+
+def test_reliability_is_of_the_test_records_over_all_folds(cohort, model, spied):
+    calibrated = calibrate(model, cohort, by="nothing")
+    spied.clear()
+    table = reliability_on_test(calibrated, cohort)
+    assert ids(spied) == set(SPLIT["test"])
+    assert len(spied) == 3
+    assert table["n"].iloc[0] == sum(hidden.sum() for _, _, hidden in spied)
+
+
+# Training, end to end -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(cohort, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "own"
+    return train(cohort, folder, PROTOCOL, MODEL, replace(TRAINING, epochs=2), torch.device("cpu"))
+
+
+def test_training_leaves_a_calibrated_folder_that_remembers_its_records(trained, cohort):
+    again = load_model(trained.folder)
+    assert list(again.calibrations) == ["deviation", "disagreement"]
+    parts = [again.records(part) for part in ("train", "validation", "test")]
+    known = np.flatnonzero(again.preprocessor.apply(cohort).lengths >= 10) + 1
+    assert sorted(np.concatenate(parts)) == known.tolist()
+    assert len(again.training["history"]) == 2
+    assert again.training["cohort_fingerprint"] == cohort.fingerprint
+
+
+def test_a_softmax_control_is_trained_without_a_calibration(cohort, tmp_path):
+    config, settings = replace(TRAINING, epochs=1), replace(MODEL, decode="softmax")
+    control = train(cohort, tmp_path / "control", PROTOCOL, settings, config, torch.device("cpu"))
+    assert control.calibration is None
+    assert not (tmp_path / "control" / "calibration.json").exists()
+
+
+def test_a_member_of_an_ensemble_has_other_weights_and_the_same_shapes(trained, cohort):
+    path = train_member(cohort, trained, 9, torch.device("cpu"))
+    assert path == trained.folder / "member-9.safetensors"
+    from levyscreen.store import load_members
+
+    (member,) = load_members(trained)
+    assert not torch.equal(member.decode.key.weight, trained.network.decode.key.weight)
+
+
+def test_a_member_cannot_be_trained_on_another_cohort(trained, cohort):
+    from levyscreen.errors import TrainingError
+
+    with pytest.raises(TrainingError, match="own was trained on another cohort than another"):
+        train_member(other(cohort), trained, 1, torch.device("cpu"))
+
+
+def test_a_model_is_a_plain_object(model):
+    assert isinstance(model, Model)
+    assert isinstance(model.folder, Path)
