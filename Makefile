@@ -1,6 +1,6 @@
 # make screen   install into .venv and screen the sample cohort with the shipped model
 # make test     install into .venv what development needs and run every check
-# make clean    remove .venv, caches and outputs
+# make clean    remove .venv and caches; results in levyscreen-out stay
 #
 # VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv
 
@@ -42,5 +42,5 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist levyscreen-out *.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
 	find levyscreen models tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
