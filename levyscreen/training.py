@@ -13,7 +13,7 @@ from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
-from levyscreen.store import Model, load_model, member_path, save_model, save_weights
+from levyscreen.store import CALIBRATION, Model, load_model, member_path, save_model, save_weights
 
 if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
@@ -31,8 +31,11 @@ def train(
 ) -> Model:
     """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
 
-    The state of the training lies in `folder`/training until it is done; with `resume`, one cut off there goes on.
+    The state of the training lies in `folder`/training; with `resume`, one cut off there goes on, and a model that is
+    already there with the same records and settings is taken as it is, so that members can be added to its ensemble.
     """
+    if resume and (done := _finished(folder, cohort, protocol, model, config, device)):
+        return done
     data = prepare(cohort, protocol, config.seed)
     fitted = fit(data, model, config, folder / "training", device, resume, watch)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
@@ -44,6 +47,9 @@ def train_member(
     cohort: Cohort, model: Model, seed: int, device: torch.device, resume: bool = False, watch: Watch | None = None
 ) -> Path:
     """Trains another member of a model's deep ensemble: same records and split, initialised and shuffled by `seed`."""
+    path = member_path(model.folder, seed)
+    if resume and path.exists():
+        return path
     settings = TrainingConfig.from_json(model.training["settings"])
     data = prepare(cohort, model.preprocessor.protocol, settings.seed)
     if cohort.fingerprint != model.training["cohort_fingerprint"]:
@@ -52,9 +58,25 @@ def train_member(
         )
     state = model.folder / "training" / f"member-{seed}"
     fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
-    path = member_path(model.folder, seed)
     save_weights(path, fitted.network)
     return path
+
+
+def _finished(
+    folder: Path, cohort: Cohort, protocol: Protocol, model: ModelConfig, config: TrainingConfig, device: torch.device
+) -> Model | None:
+    """The model in `folder`, if it is whole and what this training would give."""
+    if not (folder / CALIBRATION).exists():
+        return None
+    found = load_model(folder.resolve(), device)
+    training = found.training
+    same = (
+        training["settings"] == config.to_json()
+        and training["cohort_fingerprint"] == cohort.fingerprint
+        and found.network.config == model
+        and found.preprocessor.protocol == protocol
+    )
+    return found if same else None
 
 
 def describe(cohort: Cohort, data: TrainingData, config: TrainingConfig, fitted: Fitted) -> dict[str, Any]:
