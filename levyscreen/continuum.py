@@ -159,8 +159,10 @@ def continuum(
     """Writes `folder`/part-*.parquet (schema.CONTINUUM), an older continuum there replaced once the new one is whole.
 
     `records` limits it to some record ids; records over `most_readings` are left out, as the paper does.
-    Memory is that of a few windows of records, whatever the cohort's size.
+    Memory is that of a few windows of records, whatever the cohort's size. Raises UsageError where `folder` holds
+    anything else.
     """
+    _refuse_to_replace(folder)
     settings, device = settings or ContinuumSettings(), torch.device(device)
     start = time.perf_counter()
     readings = model.preprocessor.apply(cohort)
@@ -175,6 +177,31 @@ def continuum(
         **model.provenance(),
         "interval": asker.calibration.signal,
     }
+    computing, writing = _stream(asker, readings, rows, folder, provenance, done)
+    queries = len(rows) * asker.query.shape[2]
+    timing = {
+        "compute_s": computing,
+        "write_s": writing,
+        "total_s": time.perf_counter() - start,
+        "passes": 1,
+        "queries": queries,
+        "queries_per_s": queries / max(computing, 1e-9),
+        "records": len(rows),
+        "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")),
+        **machine.describe(device),
+    }
+    return Written(folder, queries, len(rows), skipped, timing)
+
+
+def _stream(
+    asker: Asker,
+    readings: Readings,
+    rows: NDArray[np.int64],
+    folder: Path,
+    provenance: dict[str, Any],
+    done: Callable[[int], None],
+) -> tuple[float, float]:
+    """Computes window by window while the one before is written; seconds of both."""
     temporary, aside = (folder.with_name(f".{folder.name}.{end}") for end in ("tmp", "old"))
     _tidy(folder, temporary, aside)
     writer = _Writer(temporary, asker, provenance)
@@ -194,19 +221,14 @@ def continuum(
         raise LevyscreenError(f"{folder} could not be written: {error.strerror or error}") from error
     finally:
         _tidy(folder, temporary, aside)
-    queries = len(rows) * asker.query.shape[2]
-    timing = {
-        "compute_s": computing,
-        "write_s": writer.seconds,
-        "total_s": time.perf_counter() - start,
-        "passes": 1,
-        "queries": queries,
-        "queries_per_s": queries / max(computing, 1e-9),
-        "records": len(rows),
-        "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")),
-        **machine.describe(device),
-    }
-    return Written(folder, queries, len(rows), skipped, timing)
+    return computing, writer.seconds
+
+
+def _refuse_to_replace(folder: Path) -> None:
+    """Raises UsageError where `folder` holds anything but an older continuum."""
+    others = sorted(p.name for p in folder.glob("*") if not p.match("part-*.parquet"))
+    if others or folder.is_file():
+        raise UsageError(f"{folder} is no continuum, and would be replaced whole: name a folder of its own")
 
 
 def _tidy(folder: Path, temporary: Path, aside: Path) -> None:

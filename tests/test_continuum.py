@@ -220,6 +220,14 @@ def test_an_older_continuum_is_replaced_once_the_new_one_is_whole(sample, shippe
     assert [p.name for p in old.parent.iterdir()] == ["c"]
 
 
+def test_a_folder_of_other_things_is_not_replaced(sample, shipped, tmp_path):
+    kept = tmp_path / "notes.txt"
+    kept.write_text("mine")
+    with pytest.raises(UsageError, match="is no continuum, and would be replaced whole"):
+        continuum(sample, shipped, tmp_path, SETTINGS, records=RECORDS)
+    assert kept.read_text() == "mine"
+
+
 def test_a_failure_in_the_middle_leaves_the_older_one_and_no_temporary(sample, shipped, old, monkeypatch):
     before, asked, ask = content(old), [], Asker.ask
 

@@ -107,7 +107,7 @@ def _run(
 def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float]) -> None:
     import pyarrow as pa
 
-    from levyscreen import outputs, schema
+    from levyscreen import machine, outputs, schema
 
     start = time.perf_counter()
     table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
@@ -116,7 +116,8 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
     if screening.queries is not None:
         table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
         outputs.write_parquet(folder / "queries.parquet", table, screening.provenance)
-    screening.timing.update(times, write_s=time.perf_counter() - start)
+    peak = machine.peak_memory_bytes()
+    screening.timing.update(times, write_s=time.perf_counter() - start, peak_memory_bytes=peak)
     outputs.write_json(folder / "timing.json", screening.timing)
 
 

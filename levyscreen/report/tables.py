@@ -115,12 +115,12 @@ def rejects_line(cohort: Cohort) -> str:
 
 
 def timing_line(timing: dict[str, Any]) -> str:
-    """Wall-clock by stage."""
+    """Wall-clock by stage, and peak memory."""
     stages = [
         f"{name.removesuffix('_s')} {timing[name]:.2f} s"
         for name in timing
         if name.endswith("_s") and "per" not in name
     ]
-    return f"{timing['records']:,} records, {timing['queries']:,} queries, {timing['passes']} pass: " + ", ".join(
-        stages
-    )
+    memory = f"peak memory {timing['peak_memory_bytes'] / 1e9:.2f} GB"
+    asked = f"{timing['records']:,} records, {timing['queries']:,} queries, {timing['passes']} pass"
+    return f"{asked}: {', '.join([*stages, memory])}"
