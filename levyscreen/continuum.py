@@ -1,7 +1,8 @@
 """The dense timeline: every record asked for every variable at every time of a grid, streamed to Parquet.
 
 Queries are the same for all records, so they are projected once. Records are encoded in small batches of similar length
-and then read one at a time, without padding; each window of records is written, in order, while the next is computed.
+and then read one at a time, without padding, several batches side by side; each window of records is written, in order,
+while the next is computed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,9 @@ from torch import Tensor
 
 from levyscreen import machine, outputs, schema
 from levyscreen.errors import LevyscreenError, UsageError
-from levyscreen.model.fused import fused_read_out
+from levyscreen.operator import LatticeReader, Timestamps
+from levyscreen.parallel import each
 from levyscreen.records.batches import Batcher, by_tokens
-from levyscreen.types import Signals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from levyscreen.store import Model
 
 WINDOW = 128  # records computed, then written as one row group
-TOKENS = 8_192  # padded readings an encoder batch
-CHUNK = 2_592  # queries at once; what they make fits the processor's caches
+TOKENS = 2_048  # padded readings an encoder batch
+VARIABLES = 12  # of a record read before their predictions are computed, so that what lies between stays in cache
 RECORDS_A_FILE = 1_024
 
 
@@ -74,13 +75,10 @@ class Asker:
         self.variable = _chosen(variables.names, settings.variables)
         horizon = np.float32(variables.horizon_hours)
         self.time_hours = (np.arange(settings.grid) * (variables.horizon_hours / settings.grid)).astype(np.float32)
-        time = torch.from_numpy(self.time_hours / horizon).repeat(len(self.variable))
-        variable = torch.from_numpy(self.variable).repeat_interleave(settings.grid)
-        network = model.network
+        variable, time = torch.from_numpy(self.variable), torch.from_numpy(self.time_hours / horizon)
         with torch.no_grad():
-            embedded = network.embed.query(time.to(device), variable.to(device))
-            self.query = network.levy().project_query(embedded[None])  # (1, H, V T, d)
-        self.read_out = fused_read_out(network)
+            self.lattice = model.network.lattice(variable.to(device), time.to(device))
+            self.head = model.network.fused_head()
         self.calibration = model.timeline_calibration(settings.with_deviation)
         self.calibration.level_index(settings.level)  # an unknown level is refused before anything is computed
         self.with_deviation = settings.with_deviation or self.calibration.signal == "deviation"
@@ -92,38 +90,40 @@ class Asker:
         return fields + ([schema.DEVIATION.name] if self.settings.with_deviation else [])
 
     @torch.no_grad()
-    def ask(self, readings: Readings, rows: NDArray[np.int64]) -> Timeline:
-        """The timeline of the records at `rows`, each with all its readings as context."""
-        part = readings.take(rows)
-        batcher = Batcher(part, np.zeros(len(part.time), dtype=bool))
-        shape = (len(rows), len(self.variable), self.settings.grid)
-        columns = {name: np.empty(shape, dtype=np.float32) for name in self.names}
-        for local in by_tokens(part.lengths, TOKENS):
-            batch = batcher.batch(local).to(self.device)
-            field = self.model.network.record_side(batch)
-            for place, row in enumerate(local):
-                for name, values in self._answer(field.record(place, int(part.lengths[row]))).items():
-                    if name in columns:
-                        columns[name][row] = values.reshape(shape[1:])
-        return Timeline(part.record_id, self.variable, self.time_hours, columns)
-
-    def _answer(self, field: Field) -> dict[str, NDArray[np.float32]]:
-        """Columns for one record, (V T,) each."""
-        parts = [
-            self.model.network.ask(field, query, self.with_deviation, self.read_out)
-            for query in self.query.split(CHUNK, dim=2)
+    def ask(self, readings: Readings) -> Timeline:
+        """The timeline of some records, in one encoder batch, each with all its readings as context."""
+        batch = Batcher(readings, np.zeros(len(readings.time), dtype=bool)).batch(np.arange(len(readings)))
+        batch = batch.to(self.device)
+        field = self.model.network.record_side(batch)
+        answers = [
+            self._answer(field.record(row, n), batch.time[row, :n]) for row, n in enumerate(readings.lengths.tolist())
         ]
-        mean = _joined([p.mean for p in parts])
+        columns = {name: np.stack([answer[name] for answer in answers]) for name in self.names}
+        return Timeline(readings.record_id, self.variable, self.time_hours, columns)
+
+    def _answer(self, field: Field, time: Tensor) -> dict[str, NDArray[np.float32]]:
+        """Columns for one record, (V, T) each."""
+        decode = self.model.network.levy()
+        timestamps = Timestamps.of(time, field, decode.grid) if self.with_deviation else None
+        reader = LatticeReader(self.lattice, field, decode.tau, timestamps)
+        head = self.head.around(field.centre[0, :, 0])
+        parts = [
+            self.model.network.ask_lattice(reader, head, slice(first, first + self._variables))
+            for first in range(0, len(self.variable), self._variables)
+        ]
         signals = {
             name: _joined([getattr(p.signals, name) for p in parts])
-            for name in Signals.__dataclass_fields__
-            if parts[0].signals.deviation is not None or name != "deviation"
+            for name in ("evidence", "disagreement", "sigma_hat", *(["deviation"] if self.with_deviation else []))
         }
-        return self._in_units(mean, signals)
+        return self._in_units(_joined([p.mean for p in parts]), signals)
+
+    @property
+    def _variables(self) -> int:
+        return VARIABLES if self.device.type == "cpu" else len(self.variable)
 
     def _in_units(self, mean: NDArray[np.float32], signals: dict[str, NDArray[np.float32]]) -> dict[str, Any]:
         calibration, preprocessor = self.calibration, self.model.preprocessor
-        variable = np.repeat(self.variable, self.settings.grid)
+        variable = self.variable[:, None]
         name = calibration.signal
         raw = 1 / signals["evidence"] if name == "inverse_evidence" else signals[name]
         half = calibration.half_width(calibration.scale(raw, variable), variable, self.settings.level)
@@ -177,8 +177,9 @@ def continuum(
         **model.provenance(),
         "interval": asker.calibration.signal,
     }
-    computing, writing = _stream(asker, readings, rows, folder, provenance, done)
-    queries = len(rows) * asker.query.shape[2]
+    windows = (readings.take(window) for window in np.split(rows, np.arange(WINDOW, len(rows), WINDOW)))
+    computing, writing = _stream(asker, windows, folder, provenance, done)
+    queries = len(rows) * len(asker.variable) * settings.grid
     timing = {
         "compute_s": computing,
         "write_s": writing,
@@ -193,10 +194,32 @@ def continuum(
     return Written(folder, queries, len(rows), skipped, timing)
 
 
+def timelines(asker: Asker, windows: Iterable[Readings]) -> Iterator[Timeline]:
+    """A timeline for each window of records, in order; their batches are computed side by side."""
+    plans = ((readings, by_tokens(readings.lengths, TOKENS)) for readings in windows)
+    batches = ((readings, plan, rows) for readings, plan in plans for rows in plan)
+
+    def answer(batch: tuple[Readings, list[NDArray[np.int64]], NDArray[np.int64]]) -> tuple[Timeline, Any]:
+        readings, plan, rows = batch
+        return asker.ask(readings.take(rows)), plan
+
+    parts: list[Timeline] = []
+    for part, plan in each(answer, batches, asker.device):
+        parts.append(part)
+        if len(parts) == len(plan):
+            yield _ordered(parts, np.argsort(np.concatenate(plan)))
+            parts = []
+
+
+def _ordered(parts: Sequence[Timeline], order: NDArray[np.int64]) -> Timeline:
+    columns = {name: np.concatenate([p.columns[name] for p in parts])[order] for name in parts[0].columns}
+    record_id = np.concatenate([p.record_id for p in parts])[order]
+    return Timeline(record_id, parts[0].variable, parts[0].time_hours, columns)
+
+
 def _stream(
     asker: Asker,
-    readings: Readings,
-    rows: NDArray[np.int64],
+    windows: Iterable[Readings],
     folder: Path,
     provenance: dict[str, Any],
     done: Callable[[int], None],
@@ -208,12 +231,12 @@ def _stream(
     computing = 0.0
     try:
         with writer:
-            for window in np.split(rows, np.arange(WINDOW, len(rows), WINDOW)):
-                began = time.perf_counter()
-                timeline = asker.ask(readings, window)
+            began = time.perf_counter()
+            for timeline in timelines(asker, windows):
                 computing += time.perf_counter() - began
                 writer.put(timeline)
-                done(len(window))
+                done(len(timeline.record_id))
+                began = time.perf_counter()
         if folder.exists():  # renamed first: deleting takes a while, and a kill in it would leave a part by this name
             folder.rename(aside)
         temporary.rename(folder)
@@ -269,7 +292,7 @@ def _chosen(names: tuple[str, ...], asked: tuple[str, ...] | None) -> NDArray[np
 
 
 def _joined(parts: list[Tensor]) -> NDArray[np.float32]:
-    joined: NDArray[np.float32] = torch.cat([p[0] for p in parts]).cpu().numpy()
+    joined: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
     return joined
 
 

@@ -12,18 +12,20 @@ import torch
 from levyscreen.errors import UsageError
 
 # From malloc.h.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 
 
 def prepare() -> None:
     """Settings of the whole process that make CPU tensors cheap; call once from a program, never from the library.
 
     Denormals are flushed. Under glibc, freed memory stays with the process: by default every large tensor is mapped
-    anew and its pages are faulted in one by one, which takes longer than the narrow matrix products that fill it.
+    anew and its pages are faulted in one by one, which takes longer than the narrow matrix products that fill it. All
+    threads share one heap, since those of their own are given back.
     """
     torch.set_flush_denormal(True)
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
+        libc.mallopt(_M_ARENA_MAX, 1)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(_M_TOP_PAD, 64 * 2**20)

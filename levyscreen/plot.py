@@ -82,7 +82,7 @@ def ask(
     record = preprocessor.apply(cohort).take(np.array([_row(cohort, model, record_id)]))
     names = tuple(dict.fromkeys(variables)) if variables else _most_read(record, preprocessor)
     settings = ContinuumSettings(grid=GRID, variables=names, level=level, with_deviation=True)
-    timeline = Asker(model, settings, torch.device(device)).ask(record, np.array([0]))
+    timeline = Asker(model, settings, torch.device(device)).ask(record)
     place = {int(variable): i for i, variable in enumerate(timeline.variable)}
     panels = []
     for index in map(preprocessor.variables.names.index, names):

@@ -149,7 +149,7 @@ def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skip
 
 def test_each_chunk_and_batch_size_gives_the_same_answers(sample, shipped, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 1)
-    monkeypatch.setattr(module, "CHUNK", 5)
+    monkeypatch.setattr(module, "VARIABLES", 2)
     monkeypatch.setattr(module, "TOKENS", 1)
     got = read(continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS).folder)
     for name in schema.CONTINUUM.names[3:]:
@@ -231,11 +231,11 @@ def test_a_folder_of_other_things_is_not_replaced(sample, shipped, tmp_path):
 def test_a_failure_in_the_middle_leaves_the_older_one_and_no_temporary(sample, shipped, old, monkeypatch):
     before, asked, ask = content(old), [], Asker.ask
 
-    def failing(self, readings, rows):
-        asked.append(rows)
+    def failing(self, readings):
+        asked.append(readings)
         if len(asked) == 3:
             raise MemoryError("no room")
-        return ask(self, readings, rows)
+        return ask(self, readings)
 
     monkeypatch.setattr(module, "WINDOW", 1)
     monkeypatch.setattr(Asker, "ask", failing)

@@ -46,6 +46,12 @@ class LevyDecode(Decode):
         """Unit queries a head: (R, m, width) -> (R, H, m, d)."""
         return unit(split_heads(self.query(query), self.heads))
 
+    def project_parts(self, variable: Tensor, time: Tensor) -> tuple[Tensor, Tensor]:
+        """Of queries that are sums of two parts: (V, width), (T, width) -> (H, V, d), (H, T, d), not normalised."""
+        parts = F.linear(variable, self.query.weight), self.query(time)
+        of_variable, of_time = (split_heads(part[None], self.heads)[0] for part in parts)
+        return of_variable, of_time
+
     def field(self, tokens: Tensor, time: Tensor, mask: Tensor) -> Field:
         """The record's side, (R, H, ...), from tokens (R, n, width), time and mask (R, n)."""
         channel = torch.sigmoid(self.channel(tokens)).transpose(1, 2)  # (R, H, n)

@@ -26,10 +26,14 @@ class Embedding(nn.Module):
 
     def query(self, time: Tensor, variable: Tensor) -> Tensor:
         """`time` in [0, 1] and `variable` (...,) give (..., width)."""
+        of_variable, of_time = self.query_parts(time, variable)
+        return of_time + of_variable
+
+    def query_parts(self, time: Tensor, variable: Tensor) -> tuple[Tensor, Tensor]:
+        """The two vectors that `query` adds: of each `variable`, (..., width), and of each `time`, (..., width)."""
         phase = time.unsqueeze(-1) * self.frequencies
         fourier = torch.cat([phase.sin(), phase.cos()], dim=-1)
-        embedded: Tensor = self.time(fourier) + self.variable(variable)
-        return embedded
+        return self.variable(variable), self.time(fourier)
 
     def token(self, time: Tensor, variable: Tensor, value: Tensor) -> Tensor:
         """As `query`, with the z-scored `value` (...,)."""

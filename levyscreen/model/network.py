@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,9 +11,10 @@ from levyscreen.config import ModelConfig
 from levyscreen.errors import ModelError
 from levyscreen.model.decode import DECODES, Decode, LevyDecode
 from levyscreen.model.embed import Embedding
-from levyscreen.model.encoder import Encoder, join_heads, split_heads
+from levyscreen.model.encoder import Encoder
+from levyscreen.model.fused import FusedHead
 from levyscreen.model.heads import Head
-from levyscreen.operator import Field, Reading, deviation, output_gradient, read, read_beam
+from levyscreen.operator import Field, Lattice, LatticeReader, LatticeReading, Reading, deviation, read, read_beam
 from levyscreen.types import Batch, Signals
 
 
@@ -69,22 +69,41 @@ class Network(nn.Module):
         """Encode a batch's readings and build its field, all that queries read from."""
         return self.levy().field(self.tokens(batch), batch.time, batch.mask)
 
-    def ask(
-        self, field: Field, query: Tensor, with_deviation: bool, read_out: Callable[[Tensor], Tensor] | None = None
-    ) -> Prediction:
+    def fused_head(self) -> FusedHead:
+        """`read_out` for inference, queries last."""
+        return FusedHead.of(self.decode, self.head)
+
+    def ask(self, field: Field, query: Tensor, with_deviation: bool) -> Prediction:
         """Answer unit queries (R or 1, H, m, d) from a field: predictions and signals, (R, m) each.
 
-        The deviation needs the beam and one backward of the head, some three times the cost of a mean-path query.
-        `read_out` may be a faster form of `self.read_out`.
+        The deviation needs the beam and the gradient of the head besides.
         """
-        decode, read_out = self.levy(), read_out or self.read_out
+        decode, head = self.levy(), self.fused_head()
         if not with_deviation:
             reading = read(query, field, decode.tau)
-            return Prediction(read_out(join_heads(reading.mean)), _head_means(reading, None))
+            return Prediction(head(_queries_last(reading.mean)), _head_means(reading, None))
         beam = read_beam(query, field, decode.tau)
-        mean, gradient = output_gradient(read_out, join_heads(beam.reading.mean))
-        spread = deviation(beam, field, split_heads(gradient, decode.heads))
+        mean, gradient = head.with_gradient(_queries_last(beam.reading.mean))
+        spread = deviation(beam, field, gradient.unflatten(1, (decode.heads, -1)).transpose(2, 3))
         return Prediction(mean, _head_means(beam.reading, spread))
+
+    def lattice(self, variable: Tensor, time: Tensor) -> Lattice:
+        """Queries for every pair of `variable` (V,) and `time` (T,), projected once for all records."""
+        of_variable, of_time = self.levy().project_parts(*self.embed.query_parts(time, variable))
+        return Lattice.of(of_variable, of_time)
+
+    def ask_lattice(self, reader: LatticeReader, head: FusedHead, variables: slice) -> Prediction:
+        """One record's predictions and signals, (V, T) each, for some variables of a lattice at all its times.
+
+        `head` is around the centre of the record's field. With the deviation if the reader has the timestamps.
+        """
+        reading = reader.read(variables)
+        layer_output = reading.moments.flatten(1, 2)
+        if reading.intensity is None:
+            return Prediction(head(layer_output), _head_means(reading, None))
+        mean, gradient = head.with_gradient(layer_output)
+        spread = reader.deviation(reading, gradient.unflatten(1, (self.config.heads, -1)))
+        return Prediction(mean, _head_means(reading, spread))
 
     def predict(self, batch: Batch, with_deviation: bool = True) -> Prediction:
         """One deterministic pass over a batch's queries."""
@@ -92,7 +111,12 @@ class Network(nn.Module):
         return self.ask(self.record_side(batch), query, with_deviation)
 
 
-def _head_means(reading: Reading, spread: Tensor | None) -> Signals:
+def _queries_last(mean: Tensor) -> Tensor:
+    """(R, H, m, d) -> (R, width, m)."""
+    return mean.transpose(2, 3).flatten(1, 2)
+
+
+def _head_means(reading: Reading | LatticeReading, spread: Tensor | None) -> Signals:
     """Signals are reported as head means (sec:disc)."""
     return Signals(reading.evidence.mean(1), reading.disagreement.mean(1), reading.sigma_hat.mean(1), spread)
 

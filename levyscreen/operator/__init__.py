@@ -8,15 +8,21 @@ from levyscreen.operator.draws import draw
 from levyscreen.operator.field import Field, build_field, mean_path
 from levyscreen.operator.grid import Grid
 from levyscreen.operator.kernel import unit
+from levyscreen.operator.lattice import Lattice, LatticeReader, LatticeReading
 from levyscreen.operator.phi import phi
 from levyscreen.operator.pushforward import deviation, output_gradient
 from levyscreen.operator.signals import Beam, Reading, read, read_beam
+from levyscreen.operator.timestamps import Timestamps
 
 __all__ = [
     "Beam",
     "Field",
     "Grid",
+    "Lattice",
+    "LatticeReader",
+    "LatticeReading",
     "Reading",
+    "Timestamps",
     "build_field",
     "deviation",
     "draw",

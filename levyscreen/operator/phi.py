@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -41,16 +42,17 @@ def phi(evidence: Tensor) -> Tensor:
 
 def _power(x: Tensor, terms: int) -> Tensor:
     """exp(-x) sum_{k>=1} x^k / (k k!), by Horner on the ratio x k / (k + 1)^2 of neighbouring terms."""
-    total = torch.ones_like(x)
+    total = one = torch.ones_like(x)
     for k in range(terms, 0, -1):
-        total = 1 + total * x * (k / (k + 1) ** 2)
+        total = torch.addcmul(one, total, x, value=k / (k + 1) ** 2)
     return torch.exp(-x) * x * total
 
 
 def _asymptotic(x: Tensor, terms: int) -> Tensor:
     """sum_{k>=0} k! / x^(k + 1) - exp(-x)(ln x + gamma)."""
     reciprocal = 1 / x
-    total = torch.ones_like(x)
+    total = one = torch.ones_like(x)
     for k in range(terms, 0, -1):
-        total = 1 + total * reciprocal * k
-    return total * reciprocal - torch.exp(-x) * (torch.log(x) + _EULER_GAMMA)
+        total = torch.addcmul(one, total, reciprocal, value=k)
+    # exp2, since exp takes a slow path where it underflows; its argument's rounding is lost in so small a term.
+    return total * reciprocal - torch.exp2(x / -math.log(2)) * (torch.log(x) + _EULER_GAMMA)
