@@ -97,10 +97,10 @@ class Cohort:
         Raises CohortError if the lines cannot be read any more.
         """
         start, stop, _ = slice(start, stop).indices(len(self))
-        offsets = self.offsets[start : stop + 1]
+        offsets = self.offsets[start : max(start, stop) + 1]
         return replace(
             self,
-            records=self.records.slice(start, stop - start),
+            records=self.records.slice(start, len(offsets) - 1),
             offsets=offsets - offsets[0],
             lines=self.lines.read(int(offsets[0]), int(offsets[-1])),
             rejects=REJECTS.empty_table(),

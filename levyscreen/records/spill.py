@@ -28,7 +28,7 @@ class Spill:
 
     def __init__(self) -> None:
         self._waiting: list[NumericLines] = []
-        self._file: IO[bytes] | None = None
+        self._file: _Unnamed | None = None
         self._count = 0
 
     def add(self, lines: NumericLines) -> None:
@@ -46,10 +46,9 @@ class Spill:
 
     def _write_out(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the cohort
+            self._file = _Unnamed(tempfile.TemporaryFile())  # noqa: SIM115
         for lines in self._waiting:
-            self._file.write(_packed(lines).data)
-        self._file.flush()
+            self._file.append(lines)
         self._waiting.clear()
 
     def in_order(self, starts: NDArray[np.int64], offsets: NDArray[np.int64]) -> LineStore:
@@ -64,13 +63,6 @@ class Spill:
         return NumericLines(*(_gathered(self._waiting, name, None if as_they_are else rows) for name in COLUMNS))
 
 
-def _packed(lines: NumericLines) -> NDArray[np.void]:
-    packed = np.empty(len(lines), LINE)
-    for name in COLUMNS:
-        packed[name] = getattr(lines, name)
-    return packed
-
-
 def _gathered(parts: Sequence[NumericLines], name: str, rows: NDArray[np.int64] | None) -> NDArray[Any]:
     whole = np.concatenate([getattr(part, name) for part in parts])
     return whole if rows is None else whole[rows]
@@ -80,7 +72,7 @@ def _gathered(parts: Sequence[NumericLines], name: str, rows: NDArray[np.int64] 
 class Spilled:
     """Lines of R records in a file, packed, each record's in one run, the records in any order."""
 
-    file: IO[bytes]
+    file: _Unnamed
     starts: NDArray[np.int64]  # (R,) of each record's run in the file
     offsets: NDArray[np.int64]  # (R + 1,) of each record's lines in the cohort
 
@@ -88,7 +80,7 @@ class Spilled:
         """Lines start:stop, (stop - start,) each column. Raises CohortError if the file cannot be read."""
         packed = np.empty(stop - start, LINE)
         for lines, place in self._runs(start, stop):
-            _read_into(packed[lines], self.file, place)
+            self.file.read_into(packed[lines], place)
         return NumericLines(*(np.ascontiguousarray(packed[name]) for name in COLUMNS))
 
     def _runs(self, start: int, stop: int) -> Iterator[tuple[slice, int]]:
@@ -103,14 +95,30 @@ class Spilled:
             yield slice(begin, end), start + begin + move
 
 
-def _read_into(packed: NDArray[np.void], file: IO[bytes], place: int) -> None:
-    """Fill `packed` with the lines that stand in the file from `place` on; threads may share the file."""
-    left, at = memoryview(packed.view(np.uint8).data), place * LINE.itemsize
-    try:
-        while left:
-            count = os.preadv(file.fileno(), [left], at)
-            if count == 0:
-                raise OSError(errno.EIO, "cut short")
-            left, at = left[count:], at + count
-    except OSError as error:
-        raise CohortError(f"the temporary file of a large cohort cannot be read: {error.strerror}") from error
+class _Unnamed:
+    """Packed lines in an open temporary file, which is closed when nobody holds it any more."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def append(self, lines: NumericLines) -> None:
+        packed = np.empty(len(lines), LINE)
+        for name in COLUMNS:
+            packed[name] = getattr(lines, name)
+        self._file.write(packed.data)
+        self._file.flush()
+
+    def read_into(self, packed: NDArray[np.void], place: int) -> None:
+        """Fill `packed` with the lines from `place` on; threads may do so at once."""
+        left, at = memoryview(packed.view(np.uint8).data), place * LINE.itemsize
+        try:
+            while left:
+                count = os.preadv(self._file.fileno(), [left], at)
+                if count == 0:
+                    raise OSError(errno.EIO, "cut short")
+                left, at = left[count:], at + count
+        except OSError as error:
+            raise CohortError(f"the temporary file of a large cohort cannot be read: {error.strerror}") from error
