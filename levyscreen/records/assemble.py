@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from levyscreen.records.cohort import Cohort, Judged, NumericLines
+from levyscreen.records.cohort import WINDOW_RECORDS, Cohort, Judged, NumericLines
 from levyscreen.records.physionet2012 import MAX_ID, Part
 from levyscreen.records.spill import Spill
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
@@ -85,7 +85,7 @@ def table_digest(variables: VariableSet) -> str:
 def rejudge(cohort: Cohort, variables: VariableSet) -> Cohort:
     """The same lines under other ranges; `variables` must have the cohort's names and horizon."""
     shift = np.zeros((len(cohort), len(_JUDGEMENTS)), dtype=np.int64)
-    for start, part in cohort.windows():
+    for start, part in cohort.windows(WINDOW_RECORDS):
         anew, _ = variables.judge(part.variable, part.value)
         shift[start : start + len(part)] = _by_record(part, anew) - _by_record(part, part.line_class)
     records = cohort.records

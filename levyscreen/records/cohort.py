@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # A numeric line where it is packed, 15 bytes; a column for each field of NumericLines.
 LINE = np.dtype([("time_hours", "f4"), ("variable", "i2"), ("value", "f8"), ("line_class", "u1")])
-WINDOW_RECORDS = 4096  # records in memory at once where nobody says how many: a few hundred thousand lines or more
+WINDOW_RECORDS = 4096  # at once where each line is looked at on its own: two million lines of set-b
 COLUMNS: tuple[str, ...] = LINE.names or ()
 
 
@@ -106,7 +106,7 @@ class Cohort:
             rejects=REJECTS.empty_table(),
         )
 
-    def windows(self, records: int = WINDOW_RECORDS) -> Iterator[tuple[int, Cohort]]:
+    def windows(self, records: int) -> Iterator[tuple[int, Cohort]]:
         """Consecutive parts of `records` records, the last one perhaps shorter, each after the row it starts at.
 
         Raises CohortError if the lines cannot be read any more.

@@ -39,9 +39,9 @@ class Spill:
             try:
                 self._write_out()
             except OSError as error:
-                where = tempfile.gettempdir()
                 raise LevyscreenError(
-                    f"{where}: no room for the lines of a large cohort: {error.strerror}; TMPDIR names another folder"
+                    f"a large cohort cannot be kept in the folder for temporary files: {error.strerror}; "
+                    "TMPDIR names another folder"
                 ) from error
 
     def _write_out(self) -> None:

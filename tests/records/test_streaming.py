@@ -13,15 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from levyscreen.errors import CohortError, LevyscreenError
-from levyscreen.records import parquet, physionet2012, spill
+from levyscreen.records import assemble, parquet, physionet2012, spill, validate
 from levyscreen.records.archives import RecordFile
-from levyscreen.records.assemble import assemble
 from levyscreen.records.cache import cache_entries, clear_cache, read_cohort, write_cohort
 from levyscreen.records.cohort import COLUMNS, LINE, Cohort, Judged, NumericLines, records_of
 from levyscreen.records.parquet import StoredLines
 from levyscreen.records.physionet2012 import read_parts
 from levyscreen.records.spill import Spill, Spilled
-from levyscreen.records.validate import summarise
 from levyscreen.variables import PHYSIONET2012
 from tests.records.record_files import HEAD, record, same, write_folder
 from tests.records.test_physionet2012 import EVERY_CLASS
@@ -45,13 +43,15 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Makes every cohort too large for memory, and its batches and row groups small."""
+    """Makes every cohort too large for memory, and its batches, row groups and windows small."""
 
     def shrink() -> None:
         monkeypatch.setattr(physionet2012, "BATCH_BYTES", 4000)
         monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 100)
         for module in (spill, parquet):
             monkeypatch.setattr(module, "MEMORY_LINES", 200)
+        for module in (assemble, validate):
+            monkeypatch.setattr(module, "WINDOW_RECORDS", 10)
 
     return shrink
 
@@ -105,11 +105,11 @@ def test_a_spilled_cohort_is_the_same_and_so_are_its_parts(folder: Path, small: 
 
 def test_files_in_any_order_are_spilled_to_the_same_cohort(small: Callable[[], None]) -> None:
     files = [RecordFile(name, text.encode(), path=name) for name, text in texts().items()]
-    whole = assemble(read_parts(files, PHYSIONET2012), "x", PHYSIONET2012)
+    whole = assemble.assemble(read_parts(files, PHYSIONET2012), "x", PHYSIONET2012)
     small()
     for seed in range(5):
         random.Random(seed).shuffle(files)
-        cohort = assemble(read_parts(files, PHYSIONET2012), "x", PHYSIONET2012)
+        cohort = assemble.assemble(read_parts(files, PHYSIONET2012), "x", PHYSIONET2012)
         assert same(whole, cohort)
         assert (whole.fingerprint, whole.notes) == (cohort.fingerprint, cohort.notes)
         check_parts(whole, cohort)
@@ -151,9 +151,9 @@ def test_a_stored_cohort_is_judged_anew_as_it_is_read(folder: Path, small: Calla
 
 
 def test_a_summary_is_the_same_of_a_cohort_on_disk(folder: Path, small: Callable[[], None]) -> None:
-    plain = summarise(read_cohort(folder, cache=False))
+    plain = validate.summarise(read_cohort(folder, cache=False))
     small()
-    streamed = summarise(read_cohort(folder, cache=False))
+    streamed = validate.summarise(read_cohort(folder, cache=False))
     for name in ("classes", "variables", "records", "problems"):
         assert getattr(plain, name).equals(getattr(streamed, name)), name
     assert (plain.same_time, plain.notes) == (streamed.same_time, streamed.notes)
@@ -199,7 +199,7 @@ def test_a_byte_that_changes_once_it_is_open_is_found_when_it_is_read(folder: Pa
         cohort.load()
 
 
-def test_a_spill_that_finds_no_room_says_where(
+def test_a_spill_that_finds_no_room_is_an_error(
     folder: Path, small: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full() -> None:
@@ -207,7 +207,7 @@ def test_a_spill_that_finds_no_room_says_where(
 
     small()
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    with pytest.raises(LevyscreenError, match="no room for the lines of a large cohort: No space left on device; TMP"):
+    with pytest.raises(LevyscreenError, match="folder for temporary files: No space left on device; TMPDIR names"):
         read_cohort(folder, cache=False)
 
 
