@@ -46,8 +46,8 @@ _REJECT = np.dtype([("file", "i4"), ("line", "i4"), ("line_class", "u1")])
 def assemble(parts: Iterable[Part], name: str, variables: VariableSet) -> Cohort:
     """One cohort of all parts; the order in which their files came changes nothing.
 
-    Memory is bounded by what is kept of a file, about 300 bytes; the lines go to a Spill. Raises LevyscreenError if
-    they find no room there.
+    Of each file a row of _FILES is in memory until the end; the lines go to a Spill. Raises LevyscreenError if they
+    find no room there.
     """
     spill, tables, rejects = Spill(), [], []
     count = 0
@@ -83,7 +83,10 @@ def table_digest(variables: VariableSet) -> str:
 
 
 def rejudge(cohort: Cohort, variables: VariableSet) -> Cohort:
-    """The same lines under other ranges; `variables` must have the cohort's names and horizon."""
+    """The same lines under other ranges; `variables` must have the cohort's names and horizon.
+
+    Lines on disk are judged whenever they are read. Raises CohortError if they cannot be read any more.
+    """
     shift = np.zeros((len(cohort), len(_JUDGEMENTS)), dtype=np.int64)
     for start, part in cohort.windows(WINDOW_RECORDS):
         anew, _ = variables.judge(part.variable, part.value)

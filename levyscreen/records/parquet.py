@@ -223,13 +223,15 @@ class StoredLines:
 
     def _group(self, group: int) -> NumericLines:
         """A row group, kept until another is asked for: neighbouring windows share one."""
-        if self._last[0] != group:
+        last, lines = self._last
+        if last != group:
             try:
                 table = self._readings.read_row_group(group, columns=list(COLUMNS))
             except (OSError, pa.ArrowException) as error:
                 raise _damaged(self._folder) from error
-            self._last = group, NumericLines(*(table.column(name).to_numpy() for name in COLUMNS))
-        return self._last[1]
+            lines = NumericLines(*(table.column(name).to_numpy() for name in COLUMNS))
+            self._last = group, lines
+        return lines
 
 
 def _footer(schema: pa.Schema) -> dict[str, Any]:
