@@ -11,7 +11,7 @@ import levyscreen
 
 ROOT = Path(levyscreen.__file__).parent
 CORE = ("errors", "variables", "schema", "config", "types")
-READERS = ("archives", "assemble", "cache", "grammar", "lines", "parquet", "physionet2012", "validate")
+READERS = ("archives", "assemble", "cache", "grammar", "lines", "parquet", "physionet2012", "spill", "validate")
 
 
 def dotted(path):

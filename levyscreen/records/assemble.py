@@ -6,16 +6,16 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from levyscreen.records.cohort import Cohort
+from levyscreen.records.cohort import WINDOW_RECORDS, Cohort, Judged, NumericLines
 from levyscreen.records.physionet2012 import MAX_ID, Part
+from levyscreen.records.spill import Spill
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
 from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS, VariableSet
@@ -24,40 +24,54 @@ READER_VERSION = 1  # changes with any change of what the reader makes of a file
 NAMED_IN_A_NOTE = 3  # files; the rest is counted
 
 _STEM_ID = re.compile(r"[0-9]{1,15}")
+_NAMELESS = "no RecordID line, and no number in the file's name"
 _TAKEN = "its RecordID is that of another file, whose name comes first"
+_JUDGEMENTS = (LineClass.READING, LineClass.NEGATIVE, LineClass.IMPLAUSIBLE, LineClass.REPAIRED)  # 0 to 3
+_FACTS = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
 
-
-@dataclass(frozen=True)
-class Files:
-    """A row for each of F files, in the order of RECORDS once `sort_files` has run."""
-
-    name: list[str]
-    path: list[str]
-    problem: list[str | None]
-    record_id: list[int | None]
-    unlike: list[bool]  # whether the RecordID line differs from the name
-    position: list[int]  # in the order in which the parts came
+# What is known of each file until all of them are read: its row of RECORDS, and what only the assembly needs.
+_FILES = pa.schema(
+    [
+        *RECORDS,
+        pa.field("n_kept", pa.int32()),  # its lines in the spill
+        pa.field("path", pa.binary()),  # within its archive
+        pa.field("digest", pa.binary(16)),  # of its bytes
+        pa.field("unlike", pa.bool_()),  # whether the RecordID line differs from the name
+    ]
+)
+# An example of a reject: file in the order of reading, line, LineClass.
+_REJECT = np.dtype([("file", "i4"), ("line", "i4"), ("line_class", "u1")])
 
 
 def assemble(parts: Iterable[Part], name: str, variables: VariableSet) -> Cohort:
-    """One cohort of all parts; the order in which their files came changes nothing."""
-    parts = list(parts)
-    files = mark_duplicates(sort_files(identify(parts)))
-    order = np.array(files.position, dtype=np.int64)
-    counted = np.array([p is None for p in files.problem], dtype=bool)
-    rows, offsets = _gather(_lengths(parts), order, counted)
-    counts = np.concatenate([p.counts for p in parts])[order] * counted[:, None]
+    """One cohort of all parts; the order in which their files came changes nothing.
+
+    Of each file a row of _FILES is in memory until the end; the lines go to a Spill. Raises LevyscreenError if they
+    find no room there.
+    """
+    spill, tables, rejects = Spill(), [], []
+    count = 0
+    for part in parts:
+        spill.add(_lines(part))
+        tables.append(_identified(part))
+        rejects.append(_examples(part, count))
+        count += len(part.names)
+    files = pa.concat_tables(tables)
+    order = _order(files)
+    n_kept = files.column("n_kept").to_numpy().astype(np.int64)
+    starts = (np.cumsum(n_kept) - n_kept)[order]
+    digest = _source_digest(files)
+    files = _without_what_does_not_count(_mark_duplicates(files.drop_columns(["path", "digest"]).take(order)))
+    offsets = np.concatenate([[0], np.cumsum(files.column("n_kept").to_numpy(), dtype=np.int64)])
+    records = files.select(RECORDS.names).combine_chunks()
     return Cohort(
         name=name,
-        fingerprint=f"{_source_digest(parts)}-{table_digest(variables)}",
+        fingerprint=f"{digest}-{table_digest(variables)}",
         variables=variables,
-        records=_records(files, np.concatenate([p.descriptors for p in parts])[order], counts.astype(np.int32)),
+        records=records,
         offsets=offsets,
-        time_hours=_take([(p.minutes / 60).astype(np.float32) for p in parts], rows),
-        variable=_take([p.variable for p in parts], rows),
-        value=_take([p.value for p in parts], rows),
-        line_class=_take([p.line_class for p in parts], rows),
-        rejects=_rejects(parts, files, order, counted),
+        lines=spill.in_order(starts, offsets),
+        rejects=_rejects(np.concatenate(rejects), records, order),
         notes=_notes(files),
     )
 
@@ -69,34 +83,72 @@ def table_digest(variables: VariableSet) -> str:
 
 
 def rejudge(cohort: Cohort, variables: VariableSet) -> Cohort:
-    """The same lines under other ranges; `variables` must have the cohort's names and horizon."""
-    line_class, _ = variables.judge(cohort.variable, cohort.value)
-    record = np.repeat(np.arange(len(cohort)), np.diff(cohort.offsets))
+    """The same lines under other ranges; `variables` must have the cohort's names and horizon.
+
+    Lines on disk are judged whenever they are read. Raises CohortError if they cannot be read any more.
+    """
+    shift = np.zeros((len(cohort), len(_JUDGEMENTS)), dtype=np.int64)
+    for start, part in cohort.windows(WINDOW_RECORDS):
+        anew, _ = variables.judge(part.variable, part.value)
+        shift[start : start + len(part)] = _by_record(part, anew) - _by_record(part, part.line_class)
     records = cohort.records
-    for judged in (LineClass.READING, LineClass.NEGATIVE, LineClass.IMPLAUSIBLE, LineClass.REPAIRED):
-        shift = [np.bincount(record[c == judged], minlength=len(cohort)) for c in (cohort.line_class, line_class)]
+    for judged in _JUDGEMENTS:
         column = records.schema.get_field_index(count_column(judged))
-        counts = (records.column(column).to_numpy() - shift[0] + shift[1]).astype(np.int32)
+        counts = (records.column(column).to_numpy() + shift[:, judged]).astype(np.int32)
         records = records.set_column(column, records.schema.field(column), pa.array(counts))
-    fingerprint = f"{cohort.fingerprint.split('-')[0]}-{table_digest(variables)}"
-    return replace(cohort, fingerprint=fingerprint, variables=variables, records=records, line_class=line_class)
+    lines = Judged(cohort.lines, variables)
+    return replace(
+        cohort,
+        fingerprint=f"{cohort.fingerprint.split('-')[0]}-{table_digest(variables)}",
+        variables=variables,
+        records=records,
+        lines=lines.read(0, len(cohort.lines)) if isinstance(cohort.lines, NumericLines) else lines,
+    )
 
 
-# Who is who ---------------------------------------------------------------------------------------------------------
+def _by_record(part: Cohort, classes: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Lines of each class that a numeric line can have, (R, 4)."""
+    record = np.repeat(np.arange(len(part)), np.diff(part.offsets))
+    width = len(_JUDGEMENTS)
+    return np.bincount(record * width + classes, minlength=len(part) * width).reshape(-1, width)
 
 
-def identify(parts: Sequence[Part]) -> Files:
-    """Each file's record id: what its RecordID line says, else the number it is named by, else a problem."""
-    names, problems = list(chain(*(p.names for p in parts))), list(chain(*(p.problems for p in parts)))
-    said = [None if np.isnan(v) else int(v) for p in parts for v in p.descriptors[:, DESCRIPTORS.index("RecordID")]]
-    stems = [_stem_id(name) for name in names]
-    # A file whose RecordID lines disagree is known by its name alone.
-    said = [None if problem else line for line, problem in zip(said, problems, strict=True)]
-    ids = [stem if line is None else line for line, stem in zip(said, stems, strict=True)]
-    nameless = "no RecordID line, and no number in the file's name"
-    problems = [nameless if i is None and p is None else p for i, p in zip(ids, problems, strict=True)]
-    unlike = [line is not None and line != stem for line, stem in zip(said, stems, strict=True)]
-    return Files(names, list(chain(*(p.paths for p in parts))), problems, ids, unlike, list(range(len(names))))
+# What is kept of a part ----------------------------------------------------------------------------------------------
+
+
+def _lines(part: Part) -> NumericLines:
+    return NumericLines((part.minutes / 60).astype(np.float32), part.variable, part.value, part.line_class)
+
+
+def _identified(part: Part) -> pa.Table:
+    """A row of _FILES for each file: its record is what its RecordID line says, else the number it is named by."""
+    said = part.descriptors[:, DESCRIPTORS.index("RecordID")].tolist()
+    ids, problems, unlike = [], [], []
+    for name, problem, line in zip(part.names, part.problems, said, strict=True):
+        stem = _stem_id(name)
+        # A file whose RecordID lines disagree is known by its name alone.
+        record_id = stem if problem is not None or line != line else int(line)
+        ids.append(record_id)
+        problems.append(_NAMELESS if record_id is None and problem is None else problem)
+        unlike.append(record_id != stem)
+    columns = {
+        "record_id": ids,
+        "file": part.names,
+        "problem": problems,
+        "n_lines": part.counts.sum(axis=1),
+        **{count_column(c): part.counts[:, c] for c in COUNTED_CLASSES},
+        **{fact: _missing_nan(part.descriptors[:, DESCRIPTORS.index(d)]) for fact, d in _FACTS.items()},
+        "n_kept": np.bincount(part.file, minlength=len(part.names)),
+        # Python compares names by code point, and Arrow these bytes in the same order.
+        "path": [path.encode("utf-8", "surrogatepass") for path in part.paths],
+        "digest": part.digests,
+        "unlike": unlike,
+    }
+    return pa.table({f.name: pa.array(columns[f.name], f.type) for f in _FILES}, schema=_FILES)
+
+
+def _missing_nan(values: NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, mask=np.isnan(values))
 
 
 def _stem_id(name: str) -> int | None:
@@ -104,42 +156,72 @@ def _stem_id(name: str) -> int | None:
     return int(stem) if _STEM_ID.fullmatch(stem) and int(stem) < MAX_ID else None
 
 
-def sort_files(files: Files) -> Files:
+def _examples(part: Part, files_before: int) -> NDArray[np.void]:
+    found = np.empty(len(part.reject_line), _REJECT)
+    found["file"] = part.reject_file + files_before
+    found["line"], found["line_class"] = part.reject_line, part.reject_class
+    return found
+
+
+# Who is who ---------------------------------------------------------------------------------------------------------
+
+
+def _order(files: pa.Table) -> NDArray[np.int64]:
     """The files by record id, then name; those without an id at the end."""
-
-    def key(i: int) -> tuple[bool, int, str, str]:
-        record_id = files.record_id[i]
-        return record_id is None, record_id or 0, files.name[i], files.path[i]
-
-    order = sorted(range(len(files.name)), key=key)
-    columns = (files.name, files.path, files.problem, files.record_id, files.unlike, files.position)
-    return Files(*([column[i] for i in order] for column in columns))  # type: ignore[arg-type]
+    keys = [(key, "ascending") for key in ("record_id", "file", "path")]
+    return pc.sort_indices(files, sort_keys=keys).to_numpy().astype(np.int64)
 
 
-def mark_duplicates(files: Files) -> Files:
+def _source_digest(files: pa.Table) -> str:
+    """Of every file's name and bytes: not of the folder, the archive, the order or the time of them."""
+    digest = hashlib.blake2b(digest_size=16)
+    pairs = files.select(["file", "digest"])
+    order = pc.sort_indices(pairs, sort_keys=[("file", "ascending"), ("digest", "ascending")])
+    for batch in pairs.take(order).to_batches(max_chunksize=4096):
+        pairs_of_batch = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        digest.update(b"".join(name.encode() + b"\0" + of_file for name, of_file in pairs_of_batch))
+    return digest.hexdigest()
+
+
+def _mark_duplicates(files: pa.Table) -> pa.Table:
     """Of the readable files of one record the first counts; the others get a problem."""
-    seen: set[int | None] = set()
-    problems = list(files.problem)
-    for i, record_id in enumerate(files.record_id):
-        if problems[i] is None:
-            problems[i] = _TAKEN if record_id in seen else None
-            seen.add(record_id)
-    return replace(files, problem=problems)
+    readable = files.column("problem").is_null()
+    ids = files.column("record_id").filter(readable).to_numpy()
+    taken = np.zeros(len(files), dtype=bool)
+    taken[np.flatnonzero(readable)[1:]] = ids[1:] == ids[:-1]
+    return _with_column(files, "problem", pc.if_else(pa.array(taken), _TAKEN, files.column("problem")))
 
 
-def _notes(files: Files) -> tuple[str, ...]:
-    taken = [n for n, p in zip(files.name, files.problem, strict=True) if p == _TAKEN]
-    unlike = [n for n, u, p in zip(files.name, files.unlike, files.problem, strict=True) if u and p is None]
-    broken = [f"{n} ({p})" for n, p in zip(files.name, files.problem, strict=True) if p not in (None, _TAKEN)]
+def _without_what_does_not_count(files: pa.Table) -> pa.Table:
+    """The files with nothing counted, and no fact known, of one that has a problem."""
+    counts = files.column("problem").is_null()
+    for name in files.column_names:
+        if name.startswith("n_") or name in _FACTS:
+            nothing = pa.scalar(None if name in _FACTS else 0, files.schema.field(name).type)
+            files = _with_column(files, name, pc.if_else(counts, files.column(name), nothing))
+    return files
+
+
+def _with_column(table: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), column)
+
+
+def _notes(files: pa.Table) -> tuple[str, ...]:
+    problem = files.column("problem")
+    taken = files.column("file").filter(pc.equal(problem, _TAKEN)).to_pylist()
+    unlike = files.column("file").filter(pc.and_(files.column("unlike"), problem.is_null())).to_pylist()
+    others = files.select(["file", "problem"]).filter(pc.not_equal(problem, _TAKEN)).to_pylist()
+    broken = [f"{f['file']} ({f['problem']})" for f in others]
     said = (
         (taken, "not counted, a file whose name comes first has the same RecordID"),
         (unlike, "with a name unlike the RecordID line, which counts"),
         (broken, "not readable as a record"),
     )
-    return tuple(f"{_files(len(names))} {what}: {_listed(names)}" for names, what in said if names)
+    return tuple(f"{_some_files(len(names))} {what}: {_listed(names)}" for names, what in said if names)
 
 
-def _files(count: int) -> str:
+def _some_files(count: int) -> str:
     return f"{count:,} file{'s' if count != 1 else ''}"
 
 
@@ -148,61 +230,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED_IN_A_NOTE]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _source_digest(parts: Sequence[Part]) -> str:
-    """Of every file's name and bytes: not of the folder, the archive, the order or the time of them."""
-    files = sorted(pair for p in parts for pair in zip(p.names, p.digests, strict=True))
-    text = b"".join(name.encode() + b"\0" + digest for name, digest in files)
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
-
-
-# In which order -----------------------------------------------------------------------------------------------------
-
-
-def _lengths(parts: Sequence[Part]) -> NDArray[np.int64]:
-    return np.concatenate([np.bincount(p.file, minlength=len(p.names)) for p in parts])
-
-
-def _gather(
-    lengths: NDArray[np.int64], order: NDArray[np.int64], counted: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-    """Rows of the concatenated parts in the order of the records, None for "as they are"; and (R + 1,) offsets."""
-    starts = (np.cumsum(lengths) - lengths)[order]
-    kept = lengths[order] * counted
-    offsets = np.concatenate([[0], np.cumsum(kept)])
-    rows = np.repeat(starts - offsets[:-1], kept) + np.arange(offsets[-1])
-    same = len(rows) == lengths.sum() and bool((order[1:] > order[:-1]).all())
-    return None if same else rows, offsets
-
-
-def _take(columns: Sequence[NDArray[Any]], rows: NDArray[np.int64] | None) -> NDArray[Any]:
-    whole = np.concatenate(columns)
-    return whole if rows is None else whole[rows]
-
-
-def _records(files: Files, descriptors: NDArray[np.float64], counts: NDArray[np.int32]) -> pa.Table:
-    columns = {
-        "record_id": files.record_id,
-        "file": files.name,
-        "problem": files.problem,
-        "n_lines": counts.sum(axis=1),
-        **{count_column(c): counts[:, c] for c in COUNTED_CLASSES},
-    }
-    facts = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
-    for column, descriptor in facts.items():
-        values = descriptors[:, DESCRIPTORS.index(descriptor)]
-        columns[column] = pa.array(values, mask=np.isnan(values) | (counts.sum(axis=1) == 0))
-    return pa.table({f.name: pa.array(columns[f.name], f.type) for f in RECORDS}, schema=RECORDS)
-
-
-def _rejects(parts: Sequence[Part], files: Files, order: NDArray[np.int64], counted: NDArray[np.bool_]) -> pa.Table:
-    shift = np.cumsum([0, *(len(p.names) for p in parts)])
+def _rejects(found: NDArray[np.void], records: pa.Table, order: NDArray[np.int64]) -> pa.Table:
+    """REJECTS in the order of the records, without those of files that have a problem."""
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    record = place[np.concatenate([p.reject_file + s for p, s in zip(parts, shift, strict=False)])]
-    line = np.concatenate([p.reject_line for p in parts])
-    rows = np.lexsort((line, record))
-    rows = rows[counted[record[rows]]]
+    record = place[found["file"]]
+    rows = np.lexsort((found["line"], record))
+    rows = rows[records.column("problem").is_null().to_numpy()[record[rows]]]
+    names = records.column("file").take(pa.array(record[rows]))
     words = pa.array([c.name.lower() for c in LineClass])
-    classes = np.concatenate([p.reject_class for p in parts])[rows]
-    names = pa.array(files.name, pa.string()).take(pa.array(record[rows]))
-    return pa.table([names, pa.array(line[rows]), words.take(pa.array(classes))], schema=REJECTS)
+    columns = [names, pa.array(found["line"][rows]), words.take(pa.array(found["line_class"][rows]))]
+    return pa.table(columns, schema=REJECTS)

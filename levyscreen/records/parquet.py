@@ -7,12 +7,14 @@ B2SUMS covers every byte, and `b2sum -c B2SUMS` checks it without levyscreen.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +23,13 @@ from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError, LevyscreenError, UsageError
 from levyscreen.records.assemble import rejudge
-from levyscreen.records.cohort import Cohort
+from levyscreen.records.cohort import COLUMNS, Cohort, NumericLines, records_of
+from levyscreen.records.spill import MEMORY_LINES
 from levyscreen.schema import READINGS, RECORDS, REJECTS
 from levyscreen.variables import VariableSet
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 FORMAT_VERSION = 1
 FILES = {"readings.parquet": READINGS, "records.parquet": RECORDS, "rejects.parquet": REJECTS}
@@ -60,15 +66,15 @@ def write_cohort(cohort: Cohort, folder: str | os.PathLike[str]) -> None:
 
 
 def write_files(cohort: Cohort, folder: Path) -> None:
-    """Write a cohort's files into a folder, readable by their owner alone."""
+    """Write a cohort's files into a folder, readable by their owner alone; holds a row group of its lines at a time."""
     footer = {FOOTER_KEY: json.dumps(_facts(cohort), sort_keys=True).encode()}
-    tables = (_readings(cohort), cohort.records, cohort.rejects)
+    contents = (_readings(cohort), [cohort.records], [cohort.rejects])
     sums = []
-    for name, table in zip(FILES, tables, strict=True):
-        data = _encode(table.replace_schema_metadata(footer))
-        sums.append(f"{hashlib.blake2b(data).hexdigest()}  {name}\n")
-        _write_private(folder / name, data)
-    _write_private(folder / CHECKSUMS, "".join(sums).encode())
+    for (name, schema), tables in zip(FILES.items(), contents, strict=True):
+        digest = _write_tables(folder / name, tables, schema.with_metadata(footer))
+        sums.append(f"{digest}  {name}\n")
+    with _Summed(folder / CHECKSUMS) as stream:
+        stream.write("".join(sums).encode())
 
 
 def _facts(cohort: Cohort) -> dict[str, Any]:
@@ -81,28 +87,42 @@ def _facts(cohort: Cohort) -> dict[str, Any]:
     }
 
 
-def _readings(cohort: Cohort) -> pa.Table:
-    record = np.repeat(np.arange(len(cohort), dtype=np.int32), np.diff(cohort.offsets))
-    return pa.table([record, cohort.time_hours, cohort.variable, cohort.value, cohort.line_class], schema=READINGS)
+def _readings(cohort: Cohort) -> Iterator[pa.Table]:
+    """The lines as tables of READINGS, a row group each."""
+    count = int(cohort.offsets[-1])
+    for start in range(0, count, ROW_GROUP_ROWS):
+        stop = min(start + ROW_GROUP_ROWS, count)
+        first, lengths = records_of(cohort.offsets, start, stop)
+        record = np.repeat(np.arange(first, first + len(lengths), dtype=np.int32), lengths)
+        lines = cohort.lines.read(start, stop)
+        yield pa.table([record, *(getattr(lines, name) for name in READINGS.names[1:])], schema=READINGS)
 
 
-def _encode(table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="zstd",
-        compression_level=1,  # 3 saves 4 % of the bytes and takes longer
-        use_dictionary=[name for name in table.column_names if name not in PLAIN],
-        row_group_size=ROW_GROUP_ROWS,
-        write_page_checksum=True,
-    )
-    return sink.getvalue()
+class _Summed(io.BufferedWriter):
+    """A new file, readable by its owner alone, that sums up what is written to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"))
+        self.digest = hashlib.blake2b()
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        self.digest.update(data)
+        return super().write(data)
 
 
-def _write_private(path: Path, data: pa.Buffer | bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-        stream.write(data)
+def _write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> str:
+    """Write tables one after the other; gives the checksum of the file."""
+    options = {
+        "compression": "zstd",
+        "compression_level": 1,  # 3 saves 4 % of the bytes and takes longer
+        "use_dictionary": [name for name in schema.names if name not in PLAIN],
+        "write_page_checksum": True,
+    }
+    with _Summed(path) as stream:
+        with pq.ParquetWriter(stream, schema, **options) as writer:
+            for table in tables:
+                writer.write_table(table, ROW_GROUP_ROWS)
+        return stream.digest.hexdigest()
 
 
 def read_parquet(folder: Path, variables: VariableSet) -> Cohort:
@@ -113,12 +133,16 @@ def read_parquet(folder: Path, variables: VariableSet) -> Cohort:
     try:
         cohort = _decode(folder)
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise CohortError(f"{folder}: damaged, or of another version; make it again from the record files") from error
+        raise _damaged(folder) from error
     if cohort.variables == variables:
         return cohort
     if (cohort.variables.names, cohort.variables.horizon_hours) != (variables.names, variables.horizon_hours):
         raise CohortError(f"{folder}: its variables are those of {cohort.variables.name}, not of {variables.name}")
     return rejudge(cohort, variables)
+
+
+def _damaged(folder: Path) -> CohortError:
+    return CohortError(f"{folder}: damaged, or of another version; make it again from the record files")
 
 
 def name_of(folder: Path) -> str | None:
@@ -130,39 +154,84 @@ def name_of(folder: Path) -> str | None:
 
 
 def _decode(folder: Path) -> Cohort:
-    data = {name: (folder / name).read_bytes() for name in FILES}
-    _verify(data, (folder / CHECKSUMS).read_text())
-    tables = {name: _table(data[name], schema) for name, schema in FILES.items()}
-    readings, records = tables["readings.parquet"], tables["records.parquet"]
-    facts = _footer(readings.schema)
-    lengths = np.bincount(readings.column("record").to_numpy(), minlength=records.num_rows)
+    """The cohort in a folder, every byte of which has been verified; a large one keeps its lines there."""
+    sums = _sums((folder / CHECKSUMS).read_text())
+    files = {name: _verified(folder / name, sums[name], schema) for name, schema in FILES.items()}
+    readings, records = files["readings.parquet"], files["records.parquet"].read()
+    facts = _footer(readings.schema_arrow)
+    offsets = _offsets(readings, len(records))
+    lines = StoredLines(folder, readings)
     return Cohort(
         name=facts["name"],
         fingerprint=facts["fingerprint"],
         variables=VariableSet.from_json(facts["variables"]),
         records=records.replace_schema_metadata(None),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        time_hours=_owned(readings.column("time_hours")),
-        variable=_owned(readings.column("variable")),
-        value=_owned(readings.column("value")),
-        line_class=_owned(readings.column("line_class")),
-        rejects=tables["rejects.parquet"].replace_schema_metadata(None),
+        offsets=offsets,
+        lines=lines if offsets[-1] > MEMORY_LINES else lines.read(0, int(offsets[-1])),
+        rejects=files["rejects.parquet"].read().replace_schema_metadata(None),
         notes=tuple(facts["notes"]),
     )
 
 
-def _verify(data: dict[str, bytes], sums: str) -> None:
-    said = {name: digest for digest, _, name in (line.partition("  ") for line in sums.splitlines())}
-    for name, content in data.items():
-        if said[name] != hashlib.blake2b(content).hexdigest():
-            raise ValueError(name)
+def _sums(text: str) -> dict[str, str]:
+    return {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
 
 
-def _table(data: bytes, schema: pa.Schema) -> pa.Table:
-    table = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
-    if not table.schema.equals(schema):
+def _verified(path: Path, digest: str, schema: pa.Schema) -> pq.ParquetFile:
+    """A Parquet file whose bytes have this checksum; it stays open, so that another process may delete it."""
+    stream = pa.OSFile(os.fspath(path))
+    if hashlib.file_digest(stream, hashlib.blake2b).hexdigest() != digest:
+        raise ValueError(path.name)
+    return _opened(stream, schema)
+
+
+def _opened(stream: pa.NativeFile, schema: pa.Schema) -> pq.ParquetFile:
+    file = pq.ParquetFile(stream, page_checksum_verification=True)
+    if not file.schema_arrow.equals(schema):
         raise ValueError("another schema")
-    return table
+    return file
+
+
+def _offsets(readings: pq.ParquetFile, records: int) -> NDArray[np.int64]:
+    """(R + 1,) offsets of R records, of their lines alone: a count of negatives in RECORDS has descriptors in it."""
+    lengths = np.zeros(records, dtype=np.int64)
+    for group in range(readings.num_row_groups):
+        record = readings.read_row_group(group, columns=["record"]).column("record")
+        lengths += np.bincount(record.to_numpy(), minlength=records)
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+class StoredLines:
+    """The lines of a Parquet cohort, a row group in memory at a time; one thread may read them."""
+
+    def __init__(self, folder: Path, readings: pq.ParquetFile) -> None:
+        self._folder, self._readings = folder, readings
+        groups = [readings.metadata.row_group(i).num_rows for i in range(readings.num_row_groups)]
+        self._bounds = np.concatenate([[0], np.cumsum(groups, dtype=np.int64)])  # of the lines of each row group
+        self._last = -1, NumericLines.empty(0)
+
+    def read(self, start: int, stop: int) -> NumericLines:
+        """Lines start:stop. Raises CohortError if they have changed since the cohort was opened."""
+        found = NumericLines.empty(stop - start)
+        first, lengths = records_of(self._bounds, start, stop)
+        filled = 0
+        for group, count in enumerate(lengths.tolist(), first):
+            skip = start + filled - int(self._bounds[group])
+            found.fill(filled, self._group(group).read(skip, skip + count))
+            filled += count
+        return found
+
+    def _group(self, group: int) -> NumericLines:
+        """A row group, kept until another is asked for: neighbouring windows share one."""
+        last, lines = self._last
+        if last != group:
+            try:
+                table = self._readings.read_row_group(group, columns=list(COLUMNS))
+            except (OSError, pa.ArrowException) as error:
+                raise _damaged(self._folder) from error
+            lines = NumericLines(*(table.column(name).to_numpy() for name in COLUMNS))
+            self._last = group, lines
+        return lines
 
 
 def _footer(schema: pa.Schema) -> dict[str, Any]:
@@ -170,9 +239,3 @@ def _footer(schema: pa.Schema) -> dict[str, Any]:
     if facts["format_version"] != FORMAT_VERSION:
         raise ValueError("another version")
     return dict(facts)
-
-
-def _owned(column: pa.ChunkedArray) -> NDArray[Any]:
-    """The column as an array that may be written to: torch warns about one that may not."""
-    array = column.to_numpy()
-    return array if array.flags.writeable else array.copy()

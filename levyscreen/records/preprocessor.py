@@ -97,12 +97,13 @@ class Preprocessor:
                 f"cohort {cohort.name} has variables of {cohort.variables.name}, "
                 f"the model those of {self.variables.name}"
             )
-        variable = translate[cohort.variable]
-        classes, value = self.variables.judge(np.maximum(variable, 0), cohort.value)
+        lines = cohort.load()
+        variable = translate[lines.variable]
+        classes, value = self.variables.judge(np.maximum(variable, 0), lines.value)
         keep = (variable >= 0) & np.isin(classes, (LineClass.READING, LineClass.REPAIRED))
         offsets = np.concatenate([[0], np.cumsum(keep)])[cohort.offsets]
         record_id = cohort.records.column("record_id").fill_null(-1).to_numpy()
-        return record_id, offsets, cohort.time_hours[keep], variable[keep], value[keep]
+        return record_id, offsets, lines.time_hours[keep], variable[keep], value[keep]
 
     def to_units(self, variable: NDArray[np.integer[Any]], value_z: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """z-scored values back in each variable's unit."""

@@ -9,9 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from levyscreen.config import OURS, PAPER
-from levyscreen.records.cohort import Cohort
+from levyscreen.records.cohort import WINDOW_RECORDS, Cohort
 from levyscreen.schema import COUNTED_CLASSES, count_column
 from levyscreen.types import LineClass
+from levyscreen.variables import VariableSet
 
 FEWEST = OURS.min_readings
 LONGEST = PAPER.max_readings or 512
@@ -45,28 +46,74 @@ class Summary:
 
 
 def summarise(cohort: Cohort) -> Summary:
-    """Count a cohort by class, variable and record. Medians and limits are of readings, repaired ones included."""
-    record = np.repeat(np.arange(len(cohort)), np.diff(cohort.offsets))
-    readings = np.bincount(record[_usable(cohort)], minlength=len(cohort))
+    """Count a cohort by class, variable and record. Medians and limits are of readings, repaired ones included.
+
+    Holds a window of records at a time, and how often each variable has each value. Raises CohortError if the lines
+    of a cohort on disk cannot be read any more.
+    """
+    tally = _tallied(cohort.part(0, 0))
+    for _, part in cohort.windows(WINDOW_RECORDS):
+        tally = tally.plus(_tallied(part))
     unreadable = cohort.records.column("problem").is_valid().to_numpy()
-    same_time = _same_time(cohort, record)
     return Summary(
         classes=_by_class(cohort),
-        variables=_by_variable(cohort, record),
-        records=_by_status(readings, unreadable),
-        problems=cohort.records.select(["file", "problem"]).to_pandas()[unreadable].reset_index(drop=True),
-        same_time=same_time,
-        notes=(*cohort.notes, *_oddities(cohort, same_time)),
+        variables=_by_variable(cohort.variables, tally),
+        records=_by_status(np.concatenate(tally.readings), unreadable),
+        problems=cohort.records.select(["file", "problem"]).filter(unreadable).to_pandas(),
+        same_time=tally.same_time,
+        notes=(*cohort.notes, *_oddities(cohort.variables, tally)),
     )
 
 
-def _usable(cohort: Cohort) -> NDArray[np.bool_]:
-    return np.isin(cohort.line_class, (LineClass.READING, LineClass.REPAIRED))
+@dataclass(frozen=True)
+class _Tally:
+    """What is counted of some records, R in all, of V variables."""
+
+    readings: list[NDArray[np.int64]]  # (R,) together: readings of each record
+    lines: NDArray[np.int64]  # (V, 4): numeric lines by variable and class
+    records: NDArray[np.int64]  # (V,): records that have a reading of the variable
+    zeros: NDArray[np.int64]  # (V,): zeros that are implausible
+    frequency: pd.Series[int]  # how many readings there are of each (variable, value), sorted
+    same_time: int
+    at_end: int  # lines at the very end of the stay
+
+    def plus(self, other: _Tally) -> _Tally:
+        """Of the records of both."""
+        return _Tally(
+            readings=self.readings + other.readings,
+            lines=self.lines + other.lines,
+            records=self.records + other.records,
+            zeros=self.zeros + other.zeros,
+            frequency=pd.concat([self.frequency, other.frequency]).groupby(level=[0, 1]).sum(),
+            same_time=self.same_time + other.same_time,
+            at_end=self.at_end + other.at_end,
+        )
+
+    @property
+    def readings_of(self) -> NDArray[np.int64]:
+        """Readings of each variable, (V,)."""
+        return self.lines[:, LineClass.READING] + self.lines[:, LineClass.REPAIRED]
 
 
-def _same_time(cohort: Cohort, record: NDArray[np.int64]) -> int:
-    columns = (record, cohort.time_hours, cohort.variable)
-    return int(np.logical_and.reduce([c[1:] == c[:-1] for c in columns]).sum())
+def _tallied(part: Cohort) -> _Tally:
+    variables, lines = part.variables, part.load()
+    record = np.repeat(np.arange(len(part)), np.diff(part.offsets))
+    usable = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
+    zero = (lines.value == 0) & (lines.line_class == LineClass.IMPLAUSIBLE)
+    _, value = variables.judge(lines.variable, lines.value)
+    readings = pd.DataFrame({"variable": lines.variable, "value": value})[usable]
+    seen = np.bincount(record[usable] * len(variables) + lines.variable[usable], minlength=len(part) * len(variables))
+    by_class = np.bincount(lines.variable * np.int64(4) + lines.line_class, minlength=4 * len(variables))
+    columns = (record, lines.time_hours, lines.variable)
+    return _Tally(
+        readings=[np.bincount(record[usable], minlength=len(part))],
+        lines=by_class.reshape(-1, 4),
+        records=(seen.reshape(-1, len(variables)) > 0).sum(axis=0),
+        zeros=np.bincount(lines.variable[zero], minlength=len(variables)),
+        frequency=readings.groupby(["variable", "value"]).size(),
+        same_time=int(np.logical_and.reduce([c[1:] == c[:-1] for c in columns]).sum()),
+        at_end=int((lines.time_hours == variables.horizon_hours).sum()),
+    )
 
 
 def _by_class(cohort: Cohort) -> pd.DataFrame:
@@ -88,39 +135,40 @@ def _by_status(readings: NDArray[np.int64], unreadable: NDArray[np.bool_]) -> pd
     return pd.DataFrame([(s, r, int(hit.sum())) for s, r, hit in rows], columns=["status", "readings", "records"])
 
 
-def _by_variable(cohort: Cohort, record: NDArray[np.int64]) -> pd.DataFrame:
-    _, value = cohort.variables.judge(cohort.variable, cohort.value)
-    lines = pd.DataFrame({"variable": cohort.variable, "value": value, "record": record})
-    index = pd.RangeIndex(len(cohort.variables))
-
-    def count(line_class: LineClass) -> NDArray[np.int64]:
-        return np.bincount(cohort.variable[cohort.line_class == line_class], minlength=len(index))
-
-    groups = lines[_usable(cohort)].groupby("variable")
-    limits = groups["value"].agg(["median", "min", "max"]).reindex(index)
+def _by_variable(variables: VariableSet, tally: _Tally) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "variable": cohort.variables.names,
-            "unit": [v.unit for v in cohort.variables.variables],
-            "records": groups["record"].nunique().reindex(index, fill_value=0),
-            "readings": count(LineClass.READING) + count(LineClass.REPAIRED),
-            "negative": count(LineClass.NEGATIVE),
-            "implausible": count(LineClass.IMPLAUSIBLE),
-            "repaired": count(LineClass.REPAIRED),
-            **{column: limits[column] for column in limits},
+            "variable": variables.names,
+            "unit": [v.unit for v in variables.variables],
+            "records": tally.records,
+            "readings": tally.readings_of,
+            "negative": tally.lines[:, LineClass.NEGATIVE],
+            "implausible": tally.lines[:, LineClass.IMPLAUSIBLE],
+            "repaired": tally.lines[:, LineClass.REPAIRED],
+            **_limits(tally.frequency, len(variables)),
         }
     )
 
 
-def _oddities(cohort: Cohort, same_time: int) -> list[str]:
-    readings = np.bincount(cohort.variable[_usable(cohort)], minlength=len(cohort.variables))
-    absent = [v for v, n in zip(cohort.variables.names, readings, strict=True) if n == 0]
-    at_end = int((cohort.time_hours == cohort.variables.horizon_hours).sum())
+def _limits(frequency: pd.Series[int], size: int) -> dict[str, NDArray[np.float64]]:
+    """Median and limits of each variable's readings, NaN where it has none."""
+    variable, value = (frequency.index.get_level_values(level).to_numpy() for level in (0, 1))
+    count = frequency.to_numpy()
+    found = {name: np.full(size, np.nan) for name in ("median", "min", "max")}
+    for v in np.unique(variable):
+        x, up_to = value[variable == v], np.cumsum(count[variable == v])
+        middle = x[np.searchsorted(up_to, [(up_to[-1] - 1) // 2, up_to[-1] // 2], "right")]
+        found["median"][v], found["min"][v], found["max"][v] = middle.mean(), x[0], x[-1]
+    return found
+
+
+def _oddities(variables: VariableSet, tally: _Tally) -> list[str]:
+    absent = [v for v, n in zip(variables.names, tally.readings_of, strict=True) if n == 0]
     said = [
-        (same_time, f"{_lines(same_time)} with a second value of a variable at one time; all are kept"),
-        (at_end, f"{_lines(at_end)} at the very end of the stay; kept"),
+        (tally.same_time, f"{_lines(tally.same_time)} with a second value of a variable at one time; all are kept"),
+        (tally.at_end, f"{_lines(tally.at_end)} at the very end of the stay; kept"),
         (len(absent), f"no reading at all of {', '.join(absent)}"),
-        *(_zeros(cohort, name, what) for name, what in (("HR", "cardiac"), ("RespRate", "respiratory"))),
+        *(_zeros(variables, tally, name, what) for name, what in (("HR", "cardiac"), ("RespRate", "respiratory"))),
     ]
     return [text for count, text in said if count]
 
@@ -129,10 +177,9 @@ def _lines(count: int) -> str:
     return f"{count:,} line{'s' if count != 1 else ''}"
 
 
-def _zeros(cohort: Cohort, name: str, what: str) -> tuple[int, str]:
+def _zeros(variables: VariableSet, tally: _Tally, name: str, what: str) -> tuple[int, str]:
     """Zeros that are rejected as recording errors, but which somebody should look at."""
-    if name not in cohort.variables.names:
+    if name not in variables.names:
         return 0, ""
-    hit = (cohort.variable == cohort.variables.names.index(name)) & (cohort.value == 0)
-    count = int((hit & (cohort.line_class == LineClass.IMPLAUSIBLE)).sum())
+    count = int(tally.zeros[variables.names.index(name)])
     return count, f"{_lines(count)} with {name} 0: rejected as implausible, but it could be a {what} arrest"

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from levyscreen.config import ModelConfig, Protocol, TrainingConfig
-from levyscreen.records.cohort import Cohort
+from levyscreen.records.cohort import Cohort, NumericLines
 from levyscreen.schema import RECORDS, REJECTS
 from levyscreen.variables import Repair, Variable, VariableSet
 
@@ -45,10 +45,7 @@ def cohort_of(
         variables=variables,
         records=pa.table(columns, schema=RECORDS),
         offsets=np.concatenate([[0], np.cumsum([len(record) for record in lines])]).astype(np.int64),
-        time_hours=hours.astype(np.float32),
-        variable=variable,
-        value=value.astype(np.float64),
-        line_class=classes,
+        lines=NumericLines(hours.astype(np.float32), variable, value.astype(np.float64), classes),
         rejects=REJECTS.empty_table(),
     )
 
@@ -75,4 +72,4 @@ def with_values(cohort: Cohort, rows, change) -> Cohort:
         lines = slice(cohort.offsets[row], cohort.offsets[row + 1])
         value[lines] = np.where(cohort.value[lines] >= 0, change(value[lines]), value[lines])
     classes, _ = cohort.variables.judge(cohort.variable, value)
-    return replace(cohort, value=value, line_class=classes)
+    return replace(cohort, lines=replace(cohort.load(), value=value, line_class=classes))

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -186,17 +187,17 @@ def test_page_checksums_are_written(folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[60] ^= 4
     with pytest.raises(OSError, match="CRC checksum verification failed"):
-        parquet._table(bytes(data), parquet.READINGS)
+        parquet._opened(pa.BufferReader(bytes(data)), parquet.READINGS).read()
 
 
 # Interrupted, crowded, full -----------------------------------------------------------------------------------------
 
 
 def test_a_full_disk_leaves_the_cohort_read_and_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, data: object) -> None:
+    def full(stream: object, data: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parquet, "_write_private", full)
+    monkeypatch.setattr(parquet._Summed, "write", full)
     cohort = read_cohort(folder)
     assert cohort.notes[-1] == "not cached, the cache folder cannot be written: No space left on device"
     assert same(cohort, read_cohort(folder, cache=False))

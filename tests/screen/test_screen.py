@@ -113,8 +113,7 @@ def test_a_fraction_of_the_scored_records_is_flagged_and_one_at_least(flag, n, e
 
 def test_a_cohort_with_nothing_to_score_is_all_rows_and_no_rank(sample, shipped):
     two = [0, 1]
-    three = {name: getattr(sample, name)[:3] for name in ("time_hours", "variable", "value", "line_class")}
-    few = replace(sample, records=sample.records.take(two), offsets=np.array([0, 3, 3]), **three)
+    few = replace(sample, records=sample.records.take(two), offsets=np.array([0, 3, 3]), lines=sample.lines.read(0, 3))
     frame = screen(few, shipped).scores
     assert frame["status"].tolist() == ["empty", "too_few"]
     assert frame["trust_rank"].isna().all()
