@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,10 @@ import pandas as pd
 import torch
 
 from levyscreen.calibrate import flagged_excess, spearman
-from levyscreen.estimators.dropout import dropout_spread
+from levyscreen.estimators.dropout import dropout_on, dropout_spread
 from levyscreen.estimators.ensemble import ensemble_mean_and_spread
 from levyscreen.model.network import Network
+from levyscreen.parallel import each
 from levyscreen.questions import Answers
 from levyscreen.types import Batch
 
@@ -43,26 +44,40 @@ class Comparison:
         self.ensemble: _Rival | None = None
         if len(members) == ENSEMBLE - 1:
             self.ensemble = _Rival(ENSEMBLE, np.zeros(records), np.zeros(records))
-        torch.manual_seed(seed)
 
-    def beside(self, batch: Batch, answers: Answers) -> None:
-        """Both rivals on one batch, each timed by itself."""
-        self.count += np.bincount(answers.record, minlength=len(self.count))
-        start = time.perf_counter()
-        spread = _valid(dropout_spread(self.network, batch, PASSES), batch)
-        self._add(self.dropout, answers, spread, answers.prediction, start)
+    def beside(self, answered: Sequence[tuple[Batch, Answers]]) -> None:
+        """Both rivals on the batches that the single pass answered, each timed by itself."""
+        for _, answers in answered:
+            self.count += np.bincount(answers.record, minlength=len(self.count))
+        with dropout_on(self.network):
+            self._run(self.dropout, answered, self._dropout)
         if self.ensemble is not None:
-            start = time.perf_counter()
-            mean, deviation = ensemble_mean_and_spread([self.network, *self.members], batch)
-            self._add(self.ensemble, answers, _valid(deviation, batch), _valid(mean, batch), start)
+            self._run(self.ensemble, answered, self._ensemble)
 
-    def _add(
-        self, rival: _Rival, answers: Answers, spread: NDArray[np.float32], mean: NDArray[np.float32], start: float
+    def _dropout(self, batch: Batch) -> tuple[NDArray[np.float32] | None, NDArray[np.float32]]:
+        """No prediction of its own, and the spread. Drawn from the seed and the batch's first record."""
+        generator = torch.Generator()
+        generator.manual_seed(int(np.random.SeedSequence((self.seed, int(batch.record[0]))).generate_state(1)[0]))
+        return None, _valid(dropout_spread(self.network, batch, PASSES, generator), batch)
+
+    def _ensemble(self, batch: Batch) -> tuple[NDArray[np.float32] | None, NDArray[np.float32]]:
+        mean, deviation = ensemble_mean_and_spread([self.network, *self.members], batch)
+        return _valid(mean, batch), _valid(deviation, batch)
+
+    def _run(
+        self,
+        rival: _Rival,
+        answered: Sequence[tuple[Batch, Answers]],
+        work: Callable[[Batch], tuple[NDArray[np.float32] | None, NDArray[np.float32]]],
     ) -> None:
+        start = time.perf_counter()
+        found = list(each(work, [batch for batch, _ in answered], answered[0][0].time.device)) if answered else []
         rival.seconds += time.perf_counter() - start
         records = len(self.count)
-        rival.uncertainty += np.bincount(answers.record, spread, minlength=records)
-        rival.error += np.bincount(answers.record, np.abs(mean - answers.truth), minlength=records)
+        for (_, answers), (own, uncertainty) in zip(answered, found, strict=True):
+            error = np.abs((answers.prediction if own is None else own) - answers.truth)
+            rival.uncertainty += np.bincount(answers.record, uncertainty, minlength=records)
+            rival.error += np.bincount(answers.record, error, minlength=records)
 
     def table(self, scores: pd.DataFrame, single_pass_seconds: float) -> pd.DataFrame:
         """A row for each trust signal; wall-clock is of the passes alone, spent on the same batches.

@@ -26,6 +26,7 @@ from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.operator import LatticeReader, Timestamps
 from levyscreen.parallel import each
 from levyscreen.records.batches import Batcher, by_tokens
+from levyscreen.records.cohort import WINDOW_RECORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -165,8 +166,7 @@ def continuum(
     _refuse_to_replace(folder)
     settings, device = settings or ContinuumSettings(), torch.device(device)
     start = time.perf_counter()
-    readings = model.preprocessor.apply(cohort)
-    rows, skipped = _eligible(readings, model, records, most_readings)
+    selection = _Selection(cohort, model, records, most_readings)
     asker = Asker(model, settings, device)
     provenance = {
         "cohort": cohort.name,
@@ -177,9 +177,8 @@ def continuum(
         **model.provenance(),
         "interval": asker.calibration.signal,
     }
-    windows = (readings.take(window) for window in np.split(rows, np.arange(WINDOW, len(rows), WINDOW)))
-    computing, writing = _stream(asker, windows, folder, provenance, done)
-    queries = len(rows) * len(asker.variable) * settings.grid
+    computing, writing = _stream(asker, selection.windows(), folder, provenance, done)
+    queries = selection.taken * len(asker.variable) * settings.grid
     timing = {
         "compute_s": computing,
         "write_s": writing,
@@ -187,11 +186,11 @@ def continuum(
         "passes": 1,
         "queries": queries,
         "queries_per_s": queries / max(computing, 1e-9),
-        "records": len(rows),
+        "records": selection.taken,
         "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")),
         **machine.describe(device),
     }
-    return Written(folder, queries, len(rows), skipped, timing)
+    return Written(folder, queries, selection.taken, selection.skipped, timing)
 
 
 def timelines(asker: Asker, windows: Iterable[Readings]) -> Iterator[Timeline]:
@@ -262,23 +261,38 @@ def _tidy(folder: Path, temporary: Path, aside: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _eligible(
-    readings: Readings, model: Model, records: Sequence[int] | None, most: int | None
-) -> tuple[NDArray[np.int64], int]:
-    """Rows to ask, by record id, and how many were asked for but have too few readings (or more than `most`)."""
-    wanted = np.ones(len(readings), dtype=bool)
-    if records is not None:
-        unknown = sorted(set(records) - set(readings.record_id.tolist()))
-        if unknown:
-            raise UsageError(f"{len(unknown)} of the records asked for are not in the cohort")
-        wanted = np.isin(readings.record_id, list(records))
-    enough = (readings.lengths >= model.preprocessor.protocol.min_readings) & (readings.record_id >= 0)
-    if most is not None:
-        enough &= readings.lengths <= most
-    rows = np.flatnonzero(wanted & enough)
-    if not len(rows):
-        raise UsageError("no record has enough readings to be asked")
-    return rows[np.argsort(readings.record_id[rows], kind="stable")], int((wanted & ~enough).sum())
+class _Selection:
+    """The records to ask, a few at a time in the order of their ids, and how many they turned out to be."""
+
+    def __init__(self, cohort: Cohort, model: Model, records: Sequence[int] | None, most: int | None):
+        """Raises UsageError for a record that is not in the cohort."""
+        self.cohort, self.model, self.most = cohort, model, most
+        self.wanted = None
+        if records is not None:
+            self.wanted = np.unique(list(records))
+            known = cohort.records.column("record_id").fill_null(-1).to_numpy()
+            unknown = np.setdiff1d(self.wanted, known)
+            if len(unknown):
+                raise UsageError(f"{len(unknown)} of the records asked for are not in the cohort")
+        self.taken = 0
+        self.skipped = 0  # with too few readings, or more than `most`
+
+    def windows(self) -> Iterator[Readings]:
+        """WINDOW records each. Raises UsageError if there is none at all."""
+        least = self.model.preprocessor.protocol.min_readings
+        for _, part in self.cohort.windows(WINDOW_RECORDS):
+            readings = self.model.preprocessor.apply(part)
+            enough = (readings.lengths >= least) & (readings.record_id >= 0)
+            if self.most is not None:
+                enough &= readings.lengths <= self.most
+            wanted = True if self.wanted is None else np.isin(readings.record_id, self.wanted)
+            rows = np.flatnonzero(wanted & enough)
+            self.taken += len(rows)
+            self.skipped += int((wanted & ~enough).sum())
+            for first in range(0, len(rows), WINDOW):
+                yield readings.take(rows[first : first + WINDOW])
+        if not self.taken:
+            raise UsageError("no record has enough readings to be asked")
 
 
 def _chosen(names: tuple[str, ...], asked: tuple[str, ...] | None) -> NDArray[np.int64]:

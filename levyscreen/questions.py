@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from levyscreen.errors import UsageError
+from levyscreen.parallel import each
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.types import Batch
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from levyscreen.model.network import Network
     from levyscreen.records.preprocessor import Readings
 
-TOKENS = 8_192  # padded context readings a batch: bounds memory, and keeps a batch within the processor's caches
+TOKENS = 2_048  # padded context readings a batch: bounds memory, and keeps a batch within the processor's caches
 
 # What a user may rank by, and the signal behind it; each oriented so that high means distrust.
 SIGNALS = {
@@ -88,13 +89,17 @@ def ask(
     tokens: int = TOKENS,
     done: Callable[[int], None] = lambda records: None,
 ) -> Iterator[tuple[Batch, Answers]]:
-    """Every record that has context and targets, batch by batch, longest first."""
+    """Every record that has context and targets, batch by batch, longest first; batches are answered side by side."""
     batcher = Batcher(readings, hidden)
     asked = np.flatnonzero((batcher.context_lengths > 0) & (np.diff(batcher.query_offsets) > 0))
-    for rows in by_tokens(batcher.context_lengths[asked], tokens):
+
+    def of_rows(rows: NDArray[np.int64]) -> tuple[Batch, Answers]:
         batch = batcher.batch(asked[rows]).to(device)
-        yield batch, answer(network, batch)
-        done(len(rows))
+        return batch, answer(network, batch)
+
+    for batch, answers in each(of_rows, by_tokens(batcher.context_lengths[asked], tokens), device):
+        yield batch, answers
+        done(len(batch.record))
 
 
 def joined(parts: Sequence[Answers]) -> Answers:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from levyscreen import machine, schema
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.questions import SIGNALS, TOKENS, Answers, ask
 from levyscreen.reasons import Explainer
+from levyscreen.records.cohort import WINDOW_RECORDS
 from levyscreen.records.hiding import hide
 from levyscreen.types import Batch
 
@@ -77,27 +78,37 @@ def screen(
     device: torch.device | str = "cpu",
     with_queries: bool = False,
     done: Callable[[int], None] = lambda records: None,
-    beside: Callable[[Batch, Answers], None] = lambda batch, answers: None,
+    beside: Callable[[Sequence[tuple[Batch, Answers]]], None] | None = None,
     most_readings: int | None = None,
 ) -> Screening:
     """One deterministic pass over the cohort; a row of scores for each of its records, none missing.
 
-    `beside` sees each batch with its answers, for what is compared on the same batches. Records over `most_readings`
+    The cohort is gone through a few thousand records at a time. `beside` sees the batches of each such window with
+    their answers, `record` being the row in the cohort, for what is compared on them. Records over `most_readings`
     are left out (status too_many), only to compare with the paper, which drops those over 512. Raises CalibrationError
     where the calibrated signal is asked of a model whose calibration found that its signal carries nothing.
     """
     settings, device = settings or ScreenSettings(), torch.device(device)
     signal = ranking_signal(model, settings.signal)
     start = time.perf_counter()
-    subjects = select(cohort, model, settings, most_readings)
-    collector = _Collector(model, subjects, signal, with_queries)
-    prepared, besides = time.perf_counter(), 0.0
-    for batch, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
-        collector.add(answers)
+    collector = _Collector(model, len(cohort), signal, with_queries)
+    preparing = besides = 0.0
+    for first, part in cohort.windows(WINDOW_RECORDS):
         began = time.perf_counter()
-        beside(batch, answers)
-        besides += time.perf_counter() - began
-    computed = time.perf_counter() - besides
+        subjects = select(part, model, settings, most_readings)
+        collector.begin(first, subjects)
+        preparing += time.perf_counter() - began
+        answered = []
+        for batch, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
+            answers = replace(answers, record=answers.record + first)
+            collector.add(answers)
+            if beside is not None:
+                answered.append((replace(batch, record=batch.record + first), answers))
+        if beside is not None:
+            began = time.perf_counter()
+            beside(answered)
+            besides += time.perf_counter() - began
+    computing = time.perf_counter() - start - preparing - besides
     scores = _rank(collector.frame(), settings.flag, collector.explainer)
     provenance = {
         "cohort": cohort.name,
@@ -110,11 +121,11 @@ def screen(
         **model.provenance(),
     }
     timing = {
-        "prepare_s": prepared - start,
-        "compute_s": computed - prepared,
+        "prepare_s": preparing,
+        "compute_s": computing,
         "passes": 1,
-        "queries": int(subjects.hidden.sum()),
-        "records": int(subjects.scored.sum()),
+        "queries": int(collector.count.sum()),
+        "records": int((collector.status == "scored").sum()),
         **machine.describe(device),
     }
     scores.attrs.update(provenance)
@@ -156,15 +167,25 @@ class _Collector:
 
     MEANS = ("uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae")
 
-    def __init__(self, model: Model, subjects: Subjects, signal: str, with_queries: bool):
-        self.model, self.subjects, self.signal = model, subjects, signal
-        records = len(subjects.readings)
+    def __init__(self, model: Model, records: int, signal: str, with_queries: bool):
+        self.model, self.signal = model, signal
+        self.record_id = np.zeros(records, dtype=np.int64)
+        self.readings = np.zeros(records, dtype=np.int64)
+        self.status = np.full(records, "", dtype=object)
         self.count = np.zeros(records, dtype=np.int64)
         self.sums = {name: np.zeros(records) for name in self.MEANS}
         self.explainer = Explainer(records, model.preprocessor.variables.names)
         self.parts: list[pd.DataFrame] | None = [] if with_queries else None
 
+    def begin(self, first: int, subjects: Subjects) -> None:
+        """Takes in a window of records, before any of their answers."""
+        rows = slice(first, first + len(subjects.readings))
+        self.record_id[rows] = subjects.readings.record_id
+        self.readings[rows] = subjects.readings.lengths
+        self.status[rows] = subjects.status
+
     def add(self, answers: Answers) -> None:
+        """Takes in a batch's answers, `record` being the row in the cohort."""
         half_width = self._half_width(answers)
         uncertainty = self._uncertainty(answers)
         each = {
@@ -202,7 +223,7 @@ class _Collector:
         names = preprocessor.variables.names
         return pd.DataFrame(
             {
-                "record_id": self.subjects.readings.record_id[answers.record],
+                "record_id": self.record_id[answers.record],
                 "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=pd.Index(names)),
                 "time_hours": answers.time * np.float32(preprocessor.variables.horizon_hours),
                 "truth": preprocessor.to_units(variable, answers.truth),
@@ -221,15 +242,14 @@ class _Collector:
 
     def frame(self) -> pd.DataFrame:
         """A row for each record in the cohort's order, not yet ranked."""
-        readings, status = self.subjects.readings, self.subjects.status.copy()
-        scored = self.subjects.scored
+        record_id, status, n = self.record_id, self.status.copy(), self.readings
+        scored = status == "scored"
         means = {name: _divide(total, self.count) for name, total in self.sums.items()}
         finite = np.isfinite([means[name] for name in self.MEANS if name != "interval_width"]).all(axis=0)
         status[scored & ~finite] = "non_finite"
-        n = readings.lengths
         frame = pd.DataFrame(
             {
-                "record_id": pd.array(np.where(readings.record_id < 0, 0, readings.record_id), dtype="Int64"),
+                "record_id": pd.array(np.where(record_id < 0, 0, record_id), dtype="Int64"),
                 "status": status,
                 "n_readings": n.astype(np.int32),
                 "n_context": (n - self.count).astype(np.int32),
@@ -237,7 +257,7 @@ class _Collector:
                 **{name: values.astype(np.float32) for name, values in means.items()},
             }
         )
-        frame.loc[readings.record_id < 0, "record_id"] = pd.NA
+        frame.loc[record_id < 0, "record_id"] = pd.NA
         frame.loc[status != "scored", list(self.MEANS)] = np.nan
         return frame
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from levyscreen.model.dropout import Dropout
+from levyscreen.model.dropout import Dropout, drawing_from
 from levyscreen.model.network import Network
 from levyscreen.types import Batch
 
@@ -27,10 +27,24 @@ def dropout_on(network: Network) -> Iterator[None]:
 
 
 @torch.no_grad()
-def dropout_spread(network: Network, batch: Batch, passes: int = 20) -> Tensor:
-    """Standard deviation of `passes` whole passes, (R, m), in z units. Follows torch.manual_seed."""
-    with dropout_on(network):
-        return spread(network(batch) for _ in range(passes))[1]
+def dropout_spread(
+    network: Network, batch: Batch, passes: int = 20, generator: torch.Generator | None = None
+) -> Tensor:
+    """Standard deviation of `passes` stochastic passes, (R, m), in z units.
+
+    What comes before the first dropout is computed once. On a CPU drawn from `generator`, by default from
+    torch.manual_seed's. Dropout must be on, see `dropout_on`.
+    """
+    embedded = network.embed.token(batch.time, batch.variable, batch.value)
+    attended = network.encode.begin(embedded, batch.mask)
+
+    def one_pass() -> Tensor:
+        tokens = network.encode.finish(embedded, attended, batch.mask)
+        prediction: Tensor = network.head(network.features(batch, tokens))
+        return prediction
+
+    with drawing_from(generator):
+        return spread(one_pass() for _ in range(passes))[1]
 
 
 def spread(predictions: Iterator[Tensor]) -> tuple[Tensor, Tensor]:

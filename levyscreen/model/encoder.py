@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -42,11 +44,19 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """`x` (R, n, width); `mask` (R, 1, 1, n), False for padding, or None for none."""
+        return self.add(x, self.attend(x, mask))
+
+    def attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """What self-attention adds to `x`, before dropout."""
         query, key, value = (
             split_heads(part, self.heads) for part in self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
         )
-        attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        x = x + self.dropout(self.out(join_heads(attended)))
+        attended: Tensor = self.out(join_heads(F.scaled_dot_product_attention(query, key, value, attn_mask=mask)))
+        return attended
+
+    def add(self, x: Tensor, attended: Tensor) -> Tensor:
+        """The rest of the block, which begins with the first dropout."""
+        x = x + self.dropout(attended)
         branch: Tensor = self.dropout(self.feed_forward(x))
         return x + branch
 
@@ -56,13 +66,31 @@ class Encoder(nn.Module):
 
     def __init__(self, config: ModelConfig):
         super().__init__()
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))  # one at least
         self.norm = nn.LayerNorm(config.width)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`x` (R, n, width), `mask` (R, n) False for padding; returns (R, n, width)."""
-        attend = None if bool(mask.all()) else mask[:, None, None, :]
-        for block in self.blocks:
+        return self.finish(x, self.begin(x, mask), mask)
+
+    def begin(self, x: Tensor, mask: Tensor) -> Tensor:
+        """What comes before the first dropout, and is the same in every stochastic pass."""
+        return self._first.attend(x, _attend(mask))
+
+    def finish(self, x: Tensor, attended: Tensor, mask: Tensor) -> Tensor:
+        """`forward`, from what `begin` gave for `x`."""
+        attend = _attend(mask)
+        x = self._first.add(x, attended)
+        for block in self.blocks[1:]:
             x = block(x, attend)
         normed: Tensor = self.norm(x)
         return normed
+
+    @property
+    def _first(self) -> Block:
+        return cast(Block, self.blocks[0])
+
+
+def _attend(mask: Tensor) -> Tensor | None:
+    """(R, n) -> (R, 1, 1, n), or None where nothing is padding: the fused kernel is faster without."""
+    return None if bool(mask.all()) else mask[:, None, None, :]

@@ -42,11 +42,11 @@ class Network(nn.Module):
         encoded: Tensor = self.encode(self.embed.token(batch.time, batch.variable, batch.value), batch.mask)
         return encoded
 
-    def features(self, batch: Batch) -> Tensor:
-        """Layer output after its projection, (R, m, width): what the head reads."""
+    def features(self, batch: Batch, tokens: Tensor | None = None) -> Tensor:
+        """Layer output after its projection, (R, m, width): what the head reads. `tokens`, where they are known."""
         query = self.embed.query(batch.query_time, batch.query_variable)
-        attended = self.decode(query, self.tokens(batch), batch.time, batch.mask)
-        projected: Tensor = self.decode.out(attended)
+        tokens = self.tokens(batch) if tokens is None else tokens
+        projected: Tensor = self.decode.out(self.decode(query, tokens, batch.time, batch.mask))
         return projected
 
     def forward(self, batch: Batch) -> Tensor:
