@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -22,18 +23,22 @@ class Field:
     mass: Tensor  # (..., n, L) D_il, the share of key i's mass in cell l
     value: Tensor  # (..., L, d) V_l - centre
     centre: Tensor  # (..., 1, d)
-    key_value: Tensor  # (..., n, d) Vt = D (V - centre)
     mask: Tensor | None  # broadcasts to (..., n); False for padding
 
-    @property
+    @cached_property
+    def key_value(self) -> Tensor:
+        """Vt = D (V - centre), (..., n, d); the mean path alone needs it."""
+        return self.mass @ self.value
+
+    @cached_property
     def key_second_moment(self) -> Tensor:
         """w = D |V - centre|^2, (..., n)."""
         return (self.mass @ self.value.square().sum(-1, keepdim=True)).squeeze(-1)
 
     def record(self, place: int, n: int) -> Field:
         """One record of a batch without its padding: leading axes (R, H) become (1, H), its n keys come first."""
-        key, mass, key_value = (x[place : place + 1, ..., :n, :] for x in (self.key, self.mass, self.key_value))
-        return Field(key, mass, self.value[place : place + 1], self.centre[place : place + 1], key_value, None)
+        key, mass = (x[place : place + 1, ..., :n, :] for x in (self.key, self.mass))
+        return Field(key, mass, self.value[place : place + 1], self.centre[place : place + 1], None)
 
 
 def build_field(
@@ -51,9 +56,7 @@ def build_field(
     weighted = weights.transpose(-1, -2) @ (value - mean)  # (..., L, d)
     cells = weighted / weights.sum(dim=-2).unsqueeze(-1)  # (..., L, d)
     offset = cells.mean(dim=-2, keepdim=True)
-    cells = cells - offset
-    mass = key_mass(log_time, log_channel)
-    return Field(unit(key), mass, cells, mean + offset, mass @ cells, mask)
+    return Field(unit(key), key_mass(log_time, log_channel), cells - offset, mean + offset, mask)
 
 
 def _masked_mean(value: Tensor, mask: Tensor | None) -> Tensor:

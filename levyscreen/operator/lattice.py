@@ -9,12 +9,14 @@ and one head stays within a core's cache.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from levyscreen.operator.field import Field
+from levyscreen.operator.measure import RandomMeasure
 from levyscreen.operator.phi import phi
 from levyscreen.operator.timestamps import Timestamps
 
@@ -103,6 +105,23 @@ class LatticeReader:
         offset.sub_((gradient * reading.moments[:, :, :-2]).sum(2, keepdim=True))
         spread = offset.square_().mul_(reading.intensity).sum(2)  # times the mass
         return torch.sqrt((self.tau * reading.atoms / reading.evidence * spread).sum(1))
+
+    def draw(self, reading: LatticeReading, measure: RandomMeasure) -> Iterator[Tensor]:
+        """K samples of the moments (H, d + 2, T K), eq:dout under the counts of `measure`, one variable after another.
+
+        A draw without atoms gives the mean.
+        """
+        assert reading.intensity is not None
+        for intensity, moments in zip(reading.intensity, reading.moments, strict=True):  # (H, L, T), (H, d + 2, T)
+            sample = moments.new_empty(*moments.shape, measure.draws).flatten(2)
+            for head, out in enumerate(sample):
+                torch.mm(self.rows[head], measure.counts(head, self.tau * intensity[head]), out=out)
+            atoms = sample[:, -1:]
+            none = atoms == 0
+            sample.mul_(1 / atoms.clamp(min=1))
+            if bool(none.any()):
+                sample = torch.where(none, moments.repeat_interleave(measure.draws, -1), sample)
+            yield sample
 
 
 def _blocks(*tensors: Tensor) -> list[tuple[int | slice, tuple[Tensor, ...]]]:

@@ -37,7 +37,7 @@ def deviation(beam: Beam, field: Field, gradient: Tensor) -> Tensor:
 
     `beam` and `field` have leading axes (R, H); `gradient` (R, H, m, d) is dy/da, split into heads.
     """
-    projected = gradient @ field.value.transpose(-1, -2)  # (R, H, m, L), g . (V_l - centre)
-    mean = (beam.probability * projected).sum(-1, keepdim=True)  # (R, H, m, 1)
-    spread = (beam.probability * (projected - mean).square()).sum(-1)  # (R, H, m)
+    offset = gradient @ field.value.transpose(-1, -2)  # (R, H, m, L), g . (V_l - centre)
+    offset = offset - (gradient * beam.centred_mean).sum(-1, keepdim=True)
+    spread = (beam.intensity * offset.square_()).sum(-1) / beam.total.squeeze(-1)  # (R, H, m)
     return torch.sqrt((phi(beam.reading.evidence) * spread).sum(dim=1))

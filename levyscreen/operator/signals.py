@@ -32,26 +32,34 @@ def read(query: Tensor, field: Field, tau: float) -> Reading:
 
 @dataclass(frozen=True)
 class Beam:
-    """The normalised intensity itself, cached: what the deviation and K draws are computed from."""
+    """The intensity itself, cached: what the deviation and K draws are computed from."""
 
     reading: Reading
-    probability: Tensor  # (..., m, L) p_l
+    intensity: Tensor  # (..., m, L) lambda_l / tau
+    total: Tensor  # (..., m, 1) its sum over the cells
+    centred_mean: Tensor  # (..., m, d) abar - centre
+
+    @property
+    def probability(self) -> Tensor:
+        """p_l, (..., m, L)."""
+        return self.intensity / self.total
 
 
 def read_beam(query: Tensor, field: Field, tau: float) -> Beam:
-    """As `read`, and p_l (..., m, L) besides; costs the (m x n) matrix that `read` avoids.
+    """As `read`, and lambda_l besides; costs the (m x n) matrix that `read` avoids.
 
     The cosine bounds ln kappa by sqrt(d), so it is exponentiated as it is; rows of D sum to 1, so the mass of all cells
     is that of all keys (eq:dintensity).
     """
-    kappa = torch.exp(math.sqrt(query.shape[-1]) * query @ field.key.transpose(-1, -2))  # (..., m, n)
+    binary_log = (query @ field.key.transpose(-1, -2)) * (math.sqrt(query.shape[-1]) / math.log(2))  # (..., m, n)
     mass = field.mass if field.mask is None else field.mass * field.mask.unsqueeze(-1)
-    intensity = kappa @ mass  # (..., m, L), lambda_l / tau
+    intensity = binary_log.exp2_() @ mass  # exp2: twice as fast as exp
     total = intensity.sum(dim=-1, keepdim=True)
-    probability = intensity / total
-    mean = probability @ field.value
-    second = (probability @ field.value.square().sum(-1, keepdim=True)).squeeze(-1)
-    return Beam(_reading(mean, second, tau * total.squeeze(-1), field), probability)
+    value = torch.cat([field.value, field.value.square().sum(-1, keepdim=True)], dim=-1)
+    moments = (intensity @ value) / total
+    centred_mean = moments[..., :-1]
+    reading = _reading(centred_mean, moments[..., -1], tau * total.squeeze(-1), field)
+    return Beam(reading, intensity, total, centred_mean)
 
 
 def _reading(centred_mean: Tensor, second_moment: Tensor, evidence: Tensor, field: Field) -> Reading:

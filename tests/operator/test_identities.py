@@ -34,7 +34,7 @@ def sampled(seed, tau=TAU, draws=DRAWS, scale=1.0, **shape):
 
 def read_only(field, scale):
     """The field with its values spread by `scale` around their centre."""
-    return Field(field.key, field.mass, field.value * scale, field.centre, field.key_value * scale, field.mask)
+    return Field(field.key, field.mass, field.value * scale, field.centre, field.mask)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-13)])
