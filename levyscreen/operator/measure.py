@@ -16,7 +16,7 @@ LEVELS = 256  # of rate, by its root: a rate is rounded by less than 1 / level o
 
 
 class RandomMeasure:
-    """How many points lie below each level of each cell, K times over: a function of (seed, record id) and `highest`."""
+    """How many points lie below each level of each cell, K times: a function of (seed, record id) and `highest`."""
 
     def __init__(self, highest: Tensor, draws: int, seed: int, record_id: int):
         """`highest` (H, L): the largest rate of each cell that will be asked for."""
