@@ -1,0 +1,64 @@
+"""The decode layer by itself, Levy Attention against the softmax layer of the same width (the paper's sec:exp_dist)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.clock import in_turn
+from benchmarks.table import Row
+from levyscreen.config import ModelConfig
+from levyscreen.model.decode import LevyDecode, SoftmaxDecode
+from levyscreen.operator import read, read_beam
+from levyscreen.operator.grid import axis_log_weights, cell_weights, key_mass
+
+KEYS, RUNS = 512, 15
+
+
+@torch.no_grad()
+def rows(device: torch.device) -> list[Row]:
+    """n 512, width 128, 4 heads; m 128 for 8 records at once as in training, m 10,368 for one as in the continuum."""
+    return [row for m, records in ((128, 8), (10_368, 1)) for row in _at(m, records, device)]
+
+
+def _at(m: int, records: int, device: torch.device) -> list[Row]:
+    torch.manual_seed(0)
+    config = ModelConfig(variables=36)
+    levy, softmax = LevyDecode(config).to(device).eval(), SoftmaxDecode(config).to(device).eval()
+    query = torch.randn(records, m, config.width, device=device)
+    tokens = torch.randn(records, KEYS, config.width, device=device)
+    time = torch.rand(records, KEYS, device=device).sort(dim=1).values
+    mask = torch.ones(records, KEYS, dtype=torch.bool, device=device)
+
+    works: dict[str, Callable[[], object]] = {
+        "softmax cross-attention": lambda: softmax(query, tokens, time, mask),
+        "Levy, mean path": lambda: levy(query, tokens, time, mask),
+        "Levy, and its three signals": lambda: read(
+            levy.project_query(query), levy.field(tokens, time, mask), levy.tau
+        ),
+        "Levy, and its beam": lambda: read_beam(levy.project_query(query), levy.field(tokens, time, mask), levy.tau),
+        "Levy, unfolded": lambda: unfolded(levy, query, tokens, time, mask),
+    }
+    times, ratios = in_turn(list(works.values()), RUNS)
+    return [
+        Row(f"decode, m {m:,}: {name}", time, "softmax", ratio)
+        for name, time, ratio in zip(works, times, ratios, strict=True)
+    ] + [Row(f"decode, m {m:,}: unfolded over folded", times[4], "mean path", times[4] / times[1])]
+
+
+def unfolded(
+    levy: LevyDecode, query: torch.Tensor, tokens: torch.Tensor, time: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """The operator as sec:disc writes it: the field on the grid, a beam (m x L) for every query, and its mean."""
+    field = levy.field(tokens, time, mask)
+    channel = torch.sigmoid(levy.channel(tokens)).transpose(1, 2)
+    log_time = axis_log_weights(time.unsqueeze(1), levy.grid.time_cells)
+    log_channel = axis_log_weights(channel, levy.grid.channel_cells)
+    weights = cell_weights(log_time, log_channel, mask.unsqueeze(1))
+    value = levy.value(tokens).unflatten(-1, (levy.heads, -1)).transpose(1, 2)
+    cells = weights.transpose(-1, -2) @ value / weights.sum(-2).unsqueeze(-1)
+    unit = levy.project_query(query)
+    kappa = torch.exp(unit.shape[-1] ** 0.5 * unit @ field.key.transpose(-1, -2))
+    intensity = levy.tau * kappa @ key_mass(log_time, log_channel)
+    return intensity / intensity.sum(-1, keepdim=True) @ cells

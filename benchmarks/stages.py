@@ -1,0 +1,170 @@
+"""The stages of a screening, of a continuum and of a training, against what a user would run instead."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from benchmarks import ceilings
+from benchmarks.ceilings import Ceilings
+from benchmarks.clock import in_turn, median, seconds
+from benchmarks.table import Row
+from levyscreen.compare import ENSEMBLE, PASSES, Comparison
+from levyscreen.config import TrainingConfig
+from levyscreen.continuum import WINDOW, Asker, ContinuumSettings, continuum, timelines
+from levyscreen.learn.losses import summed_loss
+from levyscreen.model.network import Network, build
+from levyscreen.operator import LatticeReader, Timestamps
+from levyscreen.operator.measure import RandomMeasure
+from levyscreen.parallel import each
+from levyscreen.questions import TOKENS, ask
+from levyscreen.records.batches import Batcher, by_tokens
+from levyscreen.records.hiding import hide
+from levyscreen.store import Model, load_members
+from levyscreen.types import Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.records.cohort import Cohort
+    from levyscreen.records.preprocessor import Readings
+
+RUNS = 3
+DRAWS = 50
+
+
+def screening(model: Model, readings: Readings, device: torch.device, limits: Ceilings) -> list[Row]:
+    """Encoder alone, the whole pass, and the rivals on the same batches."""
+    network, config = model.network, model.network.config
+    hidden = hide(readings, model.preprocessor.protocol.hide, seed=0)
+    batcher = Batcher(readings, hidden)
+    lengths = batcher.context_lengths
+
+    def single() -> list[tuple[Batch, object]]:
+        return list(ask(network, readings, hidden, device))
+
+    @torch.no_grad()
+    def tokens(rows: NDArray[np.int64]) -> None:
+        network.tokens(batcher.batch(rows).to(device))
+
+    def encode() -> None:
+        for _ in each(tokens, by_tokens(lengths, TOKENS), device):
+            pass
+
+    products = ceilings.encoder(lengths.tolist(), config.width, config.feed_forward, config.heads, config.blocks)
+    least = limits.seconds(*products)
+    times, ratios = in_turn([encode, single], 2 * RUNS + 1)
+    found = [
+        Row("encoder of the screening", times[0], ceiling=least),
+        Row("screening pass, deviation included", times[1], "encoder", ratios[1]),
+        Row("screening pass", times[1], "encoder's ceiling", times[1] / least),
+    ]
+    members: list[Network] = load_members(model, device)
+    others = members or [build(config, seed).to(device).eval() for seed in range(1, ENSEMBLE)]
+    comparison = Comparison(network, others[: ENSEMBLE - 1], len(readings))
+    runs = []
+    for _ in range(RUNS):
+        comparison.dropout.seconds = 0.0
+        assert comparison.ensemble is not None
+        comparison.ensemble.seconds = 0.0
+        first = seconds(single)
+        comparison.beside(list(ask(network, readings, hidden, device)))
+        between = (first + seconds(single)) / 2
+        runs.append((comparison.dropout.seconds, comparison.ensemble.seconds, between))
+    dropout, ensemble, _ = np.median(runs, axis=0)
+    by_dropout, by_ensemble = np.median([(d / s, e / s) for d, e, s in runs], axis=0)
+    return [
+        *found,
+        Row(f"{PASSES} dropout passes", dropout, "screening pass", by_dropout),
+        Row(f"ensemble of {ENSEMBLE}", ensemble, "screening pass", by_ensemble),
+    ]
+
+
+def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.device, limits: Ceilings) -> list[Row]:
+    """Compute, with the deviation, with K draws, and on disk."""
+    config = model.network.config
+    plain, full = (Asker(model, ContinuumSettings(with_deviation=flag), device) for flag in (False, True))
+    windows = [readings.take(rows) for rows in np.split(np.arange(len(readings)), range(WINDOW, len(readings), WINDOW))]
+    few = readings.take(np.arange(0, len(readings), max(1, len(readings) // 8)))
+
+    def compute(asker: Asker, of: list[Readings]) -> None:
+        for _ in timelines(asker, of):
+            pass
+
+    def write() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            ids = readings.record_id.tolist()
+            continuum(cohort, model, Path(folder) / "continuum", device=device, records=ids)
+
+    queries = len(plain.variable) * len(plain.time_hours)
+    lengths = readings.lengths.tolist()
+    work = np.add(
+        ceilings.continuum(lengths, queries, config.width, config.heads),
+        ceilings.encoder(lengths, config.width, config.feed_forward, config.heads, config.blocks),
+    )
+    times, ratios = in_turn([lambda: compute(plain, windows), lambda: compute(full, windows), write], RUNS)
+    draw_times, draw_ratios = in_turn([lambda: compute(plain, [few]), lambda: drawn_spread(full, few)], RUNS)
+    return [
+        Row(f"continuum of {len(readings)} records, compute", times[0], ceiling=limits.seconds(*work)),
+        Row("continuum with deviation", times[1], "continuum", ratios[1]),
+        Row("continuum on disk", times[2], "continuum", ratios[2]),
+        Row(f"{DRAWS} draws of {len(few)} records", draw_times[1], "continuum of these", draw_ratios[1]),
+    ]
+
+
+def drawn_spread(asker: Asker, readings: Readings) -> list[torch.Tensor]:
+    """Standard deviation of K drawn predictions for every query of the lattice, (V, T) a record."""
+    network, decode = asker.model.network, asker.model.network.levy()
+
+    @torch.no_grad()
+    def of_batch(rows: NDArray[np.int64]) -> list[torch.Tensor]:
+        part = readings.take(rows)
+        batch = Batcher(part, np.zeros(len(part.time), dtype=bool)).batch(np.arange(len(part))).to(asker.device)
+        field = network.record_side(batch)
+        return list(_each_record(field, batch, part))
+
+    def _each_record(field: object, batch: Batch, part: Readings) -> Iterator[torch.Tensor]:
+        for row, n in enumerate(part.lengths.tolist()):
+            own = field.record(row, n)  # type: ignore[attr-defined]
+            reader = LatticeReader(asker.lattice, own, decode.tau, Timestamps.of(batch.time[row, :n], own, decode.grid))
+            head = asker.head.around(own.centre[0, :, 0])
+            parts = [reader.read(slice(v, v + 6)) for v in range(0, len(asker.variable), 6)]
+            highest = torch.stack([p.intensity.amax((0, 3)) for p in parts if p.intensity is not None]).amax(0)
+            measure = RandomMeasure(decode.tau * highest, DRAWS, 0, int(part.record_id[row]))
+            spreads = [
+                head(sample.flatten(0, 1)[None]).view(-1, DRAWS).std(-1)
+                for p in parts
+                for sample in reader.draw(p, measure)
+            ]
+            yield torch.stack(spreads)
+
+    return [spread for batch in each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device) for spread in batch]
+
+
+def training(model: Model, readings: Readings, device: torch.device, limits: Ceilings) -> list[Row]:
+    """One step of 32 records, forward and backward three times the products of a forward pass."""
+    config, settings = model.network.config, TrainingConfig()
+    rows = np.argsort(readings.lengths, kind="stable")[len(readings) // 2 :][: settings.batch_records]
+    part = readings.take(rows)
+    protocol = model.preprocessor.protocol
+    batcher = Batcher(part, hide(part, protocol.hide, 0, protocol.max_targets))
+    batch = batcher.batch(np.arange(len(part))).to(device)
+    network = build(config, 0).to(device).train()
+    optimiser = torch.optim.AdamW(network.parameters(), lr=settings.peak_rate, fused=True)
+
+    def step() -> None:
+        loss = summed_loss(network, batch, settings) / int(batch.query_mask.sum())
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
+        optimiser.step()
+
+    lengths = batcher.context_lengths.tolist()
+    products, exponentials = ceilings.encoder(lengths, config.width, config.feed_forward, config.heads, config.blocks)
+    least = limits.seconds(3 * products, exponentials)
+    return [Row(f"training step of {len(part)} records", median(step, 2 * RUNS + 1), ceiling=least)]
