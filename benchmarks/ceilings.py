@@ -24,8 +24,9 @@ class Ceilings:
 
     def __str__(self) -> str:
         return (
-            f"{self.products / 1e9:,.0f} GFLOP/s in matrix products, {self.exponentials / 1e9:.2f} billion exponentials "
-            f"a second, memory copy {self.copied / 1e9:.1f} GB/s, file write {self.written / 1e6:,.0f} MB/s"
+            f"{self.products / 1e9:,.0f} GFLOP/s in matrix products, {self.exponentials / 1e9:.2f} billion "
+            f"exponentials a second, memory copy {self.copied / 1e9:.1f} GB/s, "
+            f"file write {self.written / 1e6:,.0f} MB/s"
         )
 
     def seconds(self, products: float, exponentials: float) -> float:

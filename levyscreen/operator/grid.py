@@ -32,7 +32,7 @@ def axis_log_weights(position: Tensor, cells: int) -> Tensor:
 
 
 def outer(time: Tensor, channel: Tensor) -> Tensor:
-    """Product over the two axes: (..., n, L_t) and (..., n, L_v) give (..., n, L).
+    """Product over the two axes: (..., n, L_t) and (..., n, L_v) give (..., n, L); no gradient reaches `time`.
 
     Each factor is laid out over the cells by a product with zeros and ones, which is exact. Broadcasting the two
     instead runs loops of length L_v, several times slower.
@@ -40,7 +40,7 @@ def outer(time: Tensor, channel: Tensor) -> Tensor:
     cells_t, cells_v = time.shape[-1], channel.shape[-1]
     over_time = torch.eye(cells_t, dtype=time.dtype, device=time.device).repeat_interleave(cells_v, dim=1)
     over_channel = torch.eye(cells_v, dtype=channel.dtype, device=channel.device).repeat(1, cells_t)
-    return (time @ over_time) * (channel @ over_channel)
+    return (channel @ over_channel).mul_(time @ over_time)  # in place: these are the layer's largest tensors
 
 
 def key_mass(log_time: Tensor, log_channel: Tensor) -> Tensor:
