@@ -11,7 +11,6 @@ from benchmarks.table import Row
 from levyscreen.config import ModelConfig
 from levyscreen.model.decode import LevyDecode, SoftmaxDecode
 from levyscreen.operator import read, read_beam
-from levyscreen.operator.grid import axis_log_weights, cell_weights, key_mass
 
 KEYS, RUNS = 512, 15
 
@@ -52,13 +51,7 @@ def unfolded(
 ) -> torch.Tensor:
     """The operator as sec:disc writes it: the field on the grid, a beam (m x L) for every query, and its mean."""
     field = levy.field(tokens, time, mask)
-    channel = torch.sigmoid(levy.channel(tokens)).transpose(1, 2)
-    log_time = axis_log_weights(time.unsqueeze(1), levy.grid.time_cells)
-    log_channel = axis_log_weights(channel, levy.grid.channel_cells)
-    weights = cell_weights(log_time, log_channel, mask.unsqueeze(1))
-    value = levy.value(tokens).unflatten(-1, (levy.heads, -1)).transpose(1, 2)
-    cells = weights.transpose(-1, -2) @ value / weights.sum(-2).unsqueeze(-1)
     unit = levy.project_query(query)
     kappa = torch.exp(unit.shape[-1] ** 0.5 * unit @ field.key.transpose(-1, -2))
-    intensity = levy.tau * kappa @ key_mass(log_time, log_channel)
-    return intensity / intensity.sum(-1, keepdim=True) @ cells
+    intensity = levy.tau * kappa @ field.mass
+    return intensity / intensity.sum(-1, keepdim=True) @ field.value + field.centre
