@@ -1,19 +1,23 @@
 # make screen   install into .venv and screen the sample cohort with the shipped model
+# make bench    install, then time every stage against what one would run instead, and against the machine
 # make test     install into .venv what development needs and run every check
 # make clean    remove .venv and caches; results in levyscreen-out stay
 #
-# VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv
+# VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv; and to bench a COHORT: make bench COHORT=set-b
 
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: screen test clean
+.PHONY: screen bench test clean
 .DELETE_ON_ERROR:
 
 screen: $(VENV)/.installed
 	$(BIN)/levyscreen screen examples/set-b-sample --top-decile
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks $(COHORT)
 
 # pytest comes last: its closing line is the verdict.
 test: $(VENV)/.installed-dev

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # A factor that makes up less than this share of the excess is not named.
 NAMED_SHARE = 1 / 3
 WORST = 3  # variables named
+AT_ONCE = 4096  # records
 
 
 class Explainer:
@@ -30,22 +31,23 @@ class Explainer:
         self.count = np.zeros(records)
         self.log_thinness = np.zeros(records)
         self.log_conflict = np.zeros(records)
-        # Sums by record and variable: 36 numbers a record, whatever the number of its queries.
-        self.asked = np.zeros((records, len(names)), dtype=np.float32)
+        # Sums by record and variable, whatever the number of its queries: what screening keeps most of a record.
+        self.asked = np.zeros((records, len(names)), dtype=np.uint16)
         self.doubt = np.zeros((records, len(names)), dtype=np.float32)
 
-    def add(self, answers: Answers, uncertainty: NDArray[np.floating[Any]]) -> None:
-        """Takes in one batch."""
-        shape = self.asked.shape
+    def add(self, window: slice, answers: Answers, uncertainty: NDArray[np.floating[Any]]) -> None:
+        """Takes in a batch of some consecutive records, `answers.record` being the place among them."""
+        records, variables = window.stop - window.start, self.asked.shape[1]
         tiny = np.finfo(np.float32).tiny
         thin = 0.5 * np.log(np.maximum(phi(torch.from_numpy(answers.evidence)).numpy(), tiny))
         conflict = np.log(np.maximum(answers.deviation, tiny)) - thin
         for total, values in ((self.count, None), (self.log_thinness, thin), (self.log_conflict, conflict)):
-            total += np.bincount(answers.record, values, minlength=shape[0])
+            total[window] += np.bincount(answers.record, values, minlength=records)
         rows, local = np.unique(answers.record, return_inverse=True)
-        cell = local * shape[1] + answers.variable
+        cell = local * variables + answers.variable
         for table, values in ((self.asked, None), (self.doubt, uncertainty)):
-            table[rows] += np.bincount(cell, values, minlength=len(rows) * shape[1]).reshape(-1, shape[1])
+            sums = np.bincount(cell, values, minlength=len(rows) * variables).reshape(-1, variables)
+            table[window.start + rows] += sums.astype(table.dtype)
 
     def explain(
         self, scored: NDArray[np.int64], flagged: NDArray[np.bool_]
@@ -64,12 +66,16 @@ class Explainer:
 
     def _worst(self, scored: NDArray[np.int64]) -> list[str]:
         """Variables with the most doubt above what the cohort has on the same variable, the worst first."""
-        asked, doubt = self.asked[scored].astype(np.float64), self.doubt[scored].astype(np.float64)
-        usual = doubt.sum(0) / np.maximum(asked.sum(0), 1)
-        excess = doubt - asked * usual
-        top = np.argsort(-excess, axis=1, kind="stable")[:, :WORST]
-        kept = np.take_along_axis(excess, top, 1) > 0
-        return [";".join(self.names[t][k]) for t, k in zip(top, kept, strict=True)]
+        chunks = np.split(scored, np.arange(AT_ONCE, len(scored), AT_ONCE))
+        asked = sum(self.asked[rows].sum(0, dtype=np.int64) for rows in chunks)
+        usual = sum(self.doubt[rows].sum(0, dtype=np.float64) for rows in chunks) / np.maximum(asked, 1)
+        worst = []
+        for rows in chunks:
+            excess = self.doubt[rows] - self.asked[rows] * usual
+            top = np.argsort(-excess, axis=1, kind="stable")[:, :WORST]
+            kept = np.take_along_axis(excess, top, 1) > 0
+            worst += [";".join(self.names[t][k]) for t, k in zip(top, kept, strict=True)]
+        return worst
 
 
 def _reasons(thin: NDArray[np.float64], conflict: NDArray[np.float64]) -> NDArray[np.object_]:

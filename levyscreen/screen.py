@@ -100,10 +100,10 @@ def screen(
         preparing += time.perf_counter() - began
         answered = []
         for batch, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
-            answers = replace(answers, record=answers.record + first)
             collector.add(answers)
             if beside is not None:
-                answered.append((replace(batch, record=batch.record + first), answers))
+                in_cohort = replace(answers, record=answers.record + first)
+                answered.append((replace(batch, record=batch.record + first), in_cohort))
         if beside is not None:
             began = time.perf_counter()
             beside(answered)
@@ -174,18 +174,19 @@ class _Collector:
         self.status = np.full(records, "", dtype=object)
         self.count = np.zeros(records, dtype=np.int64)
         self.sums = {name: np.zeros(records) for name in self.MEANS}
+        self.window = slice(0, 0)
         self.explainer = Explainer(records, model.preprocessor.variables.names)
         self.parts: list[pd.DataFrame] | None = [] if with_queries else None
 
     def begin(self, first: int, subjects: Subjects) -> None:
-        """Takes in a window of records, before any of their answers."""
-        rows = slice(first, first + len(subjects.readings))
-        self.record_id[rows] = subjects.readings.record_id
-        self.readings[rows] = subjects.readings.lengths
-        self.status[rows] = subjects.status
+        """Takes in a window of records, from row `first` of the cohort on, before any of their answers."""
+        self.window = slice(first, first + len(subjects.readings))
+        self.record_id[self.window] = subjects.readings.record_id
+        self.readings[self.window] = subjects.readings.lengths
+        self.status[self.window] = subjects.status
 
     def add(self, answers: Answers) -> None:
-        """Takes in a batch's answers, `record` being the row in the cohort."""
+        """Takes in a batch's answers, `record` being the place in the window."""
         half_width = self._half_width(answers)
         uncertainty = self._uncertainty(answers)
         each = {
@@ -197,11 +198,11 @@ class _Collector:
             "mae": answers.error,
             "interval_width": 2 * half_width,
         }
-        records = len(self.count)
-        self.count += np.bincount(answers.record, minlength=records)
+        records = self.window.stop - self.window.start
+        self.count[self.window] += np.bincount(answers.record, minlength=records)
         for name, values in each.items():
-            self.sums[name] += np.bincount(answers.record, values, minlength=records)
-        self.explainer.add(answers, uncertainty)
+            self.sums[name][self.window] += np.bincount(answers.record, values, minlength=records)
+        self.explainer.add(self.window, answers, uncertainty)
         if self.parts is not None:
             self.parts.append(self._queries(answers, half_width))
 
@@ -223,7 +224,7 @@ class _Collector:
         names = preprocessor.variables.names
         return pd.DataFrame(
             {
-                "record_id": self.record_id[answers.record],
+                "record_id": self.record_id[self.window][answers.record],
                 "variable": pd.Categorical.from_codes(variable.astype(np.int16), categories=pd.Index(names)),
                 "time_hours": answers.time * np.float32(preprocessor.variables.horizon_hours),
                 "truth": preprocessor.to_units(variable, answers.truth),

@@ -358,7 +358,9 @@ def reasons_of(records):
     rows = np.arange(len(records))
     explainer = Explainer(len(records), ("HR", "pH"))
     deviation = [factors(*record) for record in records]
-    explainer.add(answers_of(rows, rows * 0, [e for e, _ in records], deviation), np.array(deviation))
+    explainer.add(
+        slice(0, len(records)), answers_of(rows, rows * 0, [e for e, _ in records], deviation), np.array(deviation)
+    )
     return explainer.explain(rows, np.ones(len(records), dtype=bool))[0].tolist()
 
 
@@ -382,7 +384,7 @@ def test_where_neither_factor_exceeds_the_median_the_larger_one_is_named():
 
 def test_only_flagged_records_have_a_reason_and_only_scored_ones_worst_variables():
     explainer = Explainer(3, ("HR", "pH"))
-    explainer.add(answers_of([0, 1], [0, 1], [10, 20], [0.5, 0.1]), np.array([0.5, 0.1]))
+    explainer.add(slice(0, 3), answers_of([0, 1], [0, 1], [10, 20], [0.5, 0.1]), np.array([0.5, 0.1]))
     reasons, worst = explainer.explain(np.array([0, 1]), np.array([True, False, False]))
     assert [reason is None for reason in reasons] == [False, True, True]
     assert worst[2] is None
@@ -394,7 +396,7 @@ def test_the_worst_variables_are_those_with_most_doubt_above_what_is_usual_for_t
     doubt = {0: [1.5, 0.3, 5.0, 1.2, 1.0], 1: [0.5, 0.1, 0.5, 0.8, 1.0], 2: [1.0, 0.2, 0.5, 1.0, 1.0]}
     explainer = Explainer(3, names)
     for record, values in doubt.items():
-        explainer.add(answers_of([record] * 5, range(5), [10.0] * 5, values), np.array(values))
+        explainer.add(slice(0, 3), answers_of([record] * 5, range(5), [10.0] * 5, values), np.array(values))
     worst = explainer.explain(np.arange(3), np.zeros(3, dtype=bool))[1]
     assert worst.tolist() == ["pH;HR;MAP", "", ""]
 
@@ -402,7 +404,9 @@ def test_the_worst_variables_are_those_with_most_doubt_above_what_is_usual_for_t
 def test_a_variable_asked_twice_as_often_weighs_twice():
     explainer = Explainer(2, ("HR", "pH"))
     explainer.add(
-        answers_of([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [9.0] * 6, [1.0] * 6), np.array([2, 2, 2.5, 1, 1, 1.0])
+        slice(0, 2),
+        answers_of([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [9.0] * 6, [1.0] * 6),
+        np.array([2, 2, 2.5, 1, 1, 1.0]),
     )
     assert explainer.explain(np.arange(2), np.zeros(2, dtype=bool))[1][0] == "HR;pH"  # 2 x 0.5 against 0.75
 
