@@ -156,6 +156,15 @@ def test_each_chunk_and_batch_size_gives_the_same_answers(sample, shipped, frame
         np.testing.assert_allclose(got[name], frame[name], rtol=1e-5)
 
 
+def test_windows_of_the_cohort_and_threads_change_nothing(sample, shipped, frame, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW_RECORDS", 9)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    got = continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS)
+    pd.testing.assert_frame_equal(read(got.folder), frame, rtol=1e-5)
+    every = continuum(sample, shipped, tmp_path / "e", ContinuumSettings(grid=1))
+    assert (every.records, every.skipped) == (98, 2)
+
+
 def test_records_over_a_limit_are_left_out_and_counted(sample, shipped, tmp_path):
     got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(1, ("HR",)), most_readings=512)
     assert (got.records, got.skipped) == (95, 5)

@@ -1,8 +1,11 @@
 """The rivals are what they are called, run on the screened batches, and judged by patient as the single pass is."""
 
+import importlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
@@ -160,3 +163,42 @@ def test_what_runs_beside_changes_no_score_and_is_not_in_its_wall_clock(cohort, 
     assert alone.equals(beside.scores)
     assert slept
     assert beside.timing["compute_s"] < len(slept)
+
+
+def test_what_comes_before_the_first_dropout_and_the_rest_are_the_whole_encoder(model, batch):
+    network = model.network
+    with torch.no_grad():
+        embedded = network.embed.token(batch.time, batch.variable, batch.value)
+        parts = network.encode.finish(embedded, network.encode.begin(embedded, batch.mask), batch.mask)
+        x = embedded
+        for block in network.encode.blocks:
+            x = block(x, batch.mask[:, None, None, :])
+        torch.testing.assert_close(parts, network.encode.norm(x))
+
+
+def test_a_generator_decides_the_passes_and_leaves_torchs_own_alone(model, batch):
+    def run(seed):
+        return dropout_spread(model.network, batch, 3, torch.Generator().manual_seed(seed))
+
+    state = torch.get_rng_state()
+    with dropout_on(model.network), ThreadPoolExecutor(4) as pool:
+        first, other = run(1), run(2)
+        again = list(pool.map(run, [1, 2, 1, 2, 1, 2, 1, 2]))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not torch.equal(first, other)
+    assert all(torch.equal(got, (first, other)[i % 2]) for i, got in enumerate(again))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_windows_and_threads_change_no_score_and_no_comparison(cohort, model, members, threads, monkeypatch):
+    whole, _, table = compared(cohort, model, members, tokens=40)
+    monkeypatch.setattr(importlib.import_module("levyscreen.screen"), "WINDOW_RECORDS", 7)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    parts, _, other = compared(cohort, model, members, tokens=40)
+    exact = ["record_id", "status", "n_readings", "n_hidden", "flagged", "reason", "worst_variables"]
+    pd.testing.assert_frame_equal(whole.scores[exact], parts.scores[exact])
+    pd.testing.assert_frame_equal(whole.scores, parts.scores, rtol=1e-5)
+    pd.testing.assert_frame_equal(whole.queries, parts.queries, rtol=1e-4, atol=1e-6)
+    single = table["passes"] < 20  # dropout draws by batch, and the batches are others
+    columns = ["spearman", "flagged_decile_excess", "cohort_mae"]
+    pd.testing.assert_frame_equal(table.loc[single, columns], other.loc[single, columns], rtol=1e-4)
