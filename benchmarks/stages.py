@@ -56,14 +56,24 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
         for _ in each(tokens, by_tokens(lengths, TOKENS), device):
             pass
 
+    @torch.no_grad()
+    def without_deviation(rows: NDArray[np.int64]) -> None:
+        network.predict(batcher.batch(rows).to(device), with_deviation=False)
+
+    def plain() -> None:
+        for _ in each(without_deviation, by_tokens(lengths, TOKENS), device):
+            pass
+
     products = ceilings.encoder(lengths.tolist(), config.width, config.feed_forward, config.heads, config.blocks)
     least = limits.seconds(*products)
-    times, ratios = in_turn([encode, single], 2 * RUNS + 1)
+    times, ratios = in_turn([encode, single, plain], 2 * RUNS + 1)
     found = [
         Row("encoder of the screening", times[0], ceiling=least),
         Row("screening pass, deviation included", times[1], "encoder", ratios[1]),
         Row("screening pass", times[1], "encoder's ceiling", times[1] / least),
+        Row("screening pass without the deviation", times[2], "encoder", ratios[2]),
     ]
+    shorter = times[2] / times[1]
     members: list[Network] = load_members(model, device)
     others = members or [build(config, seed).to(device).eval() for seed in range(1, ENSEMBLE)]
     comparison = Comparison(network, others[: ENSEMBLE - 1], len(readings))
@@ -81,7 +91,9 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
     return [
         *found,
         Row(f"{PASSES} dropout passes", dropout, "screening pass", by_dropout),
+        Row(f"{PASSES} dropout passes", dropout, "pass without deviation", by_dropout / shorter),
         Row(f"ensemble of {ENSEMBLE}", ensemble, "screening pass", by_ensemble),
+        Row(f"ensemble of {ENSEMBLE}", ensemble, "pass without deviation", by_ensemble / shorter),
     ]
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 WINDOW = 128  # records computed, then written as one row group
 TOKENS = 2_048  # padded readings an encoder batch
-VARIABLES = 12  # of a record read before their predictions are computed, so that what lies between stays in cache
+QUERIES = 10_368  # of a record at once, in whole variables: bounds memory whatever the grid
 RECORDS_A_FILE = 1_024
 
 
@@ -108,19 +108,16 @@ class Asker:
         timestamps = Timestamps.of(time, field, decode.grid) if self.with_deviation else None
         reader = LatticeReader(self.lattice, field, decode.tau, timestamps)
         head = self.head.around(field.centre[0, :, 0])
+        step = max(1, QUERIES // len(self.time_hours))
         parts = [
-            self.model.network.ask_lattice(reader, head, slice(first, first + self._variables))
-            for first in range(0, len(self.variable), self._variables)
+            self.model.network.ask_lattice(reader, head, slice(first, first + step))
+            for first in range(0, len(self.variable), step)
         ]
         signals = {
             name: _joined([getattr(p.signals, name) for p in parts])
             for name in ("evidence", "disagreement", "sigma_hat", *(["deviation"] if self.with_deviation else []))
         }
         return self._in_units(_joined([p.mean for p in parts]), signals)
-
-    @property
-    def _variables(self) -> int:
-        return VARIABLES if self.device.type == "cpu" else len(self.variable)
 
     def _in_units(self, mean: NDArray[np.float32], signals: dict[str, NDArray[np.float32]]) -> dict[str, Any]:
         calibration, preprocessor = self.calibration, self.model.preprocessor

@@ -149,7 +149,7 @@ def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skip
 
 def test_each_chunk_and_batch_size_gives_the_same_answers(sample, shipped, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 1)
-    monkeypatch.setattr(module, "VARIABLES", 2)
+    monkeypatch.setattr(module, "QUERIES", 9)  # two variables of four times
     monkeypatch.setattr(module, "TOKENS", 1)
     got = read(continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS).folder)
     for name in schema.CONTINUUM.names[3:]:

@@ -32,6 +32,7 @@ Out = Annotated[Path | None, typer.Option("--out", help="Output folder; levyscre
 OUT = Path("levyscreen-out")
 LAST = OUT / "last.json"
 WIDE = 160
+ROWS_AT_ONCE = 10_000
 FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 
 
@@ -81,14 +82,14 @@ def write_frame(
     frame: pd.DataFrame, form: str | None, output: Path | None, table: Callable[[], RenderableType]
 ) -> None:
     """Data to stdout or `output`: a table on a terminal, CSV when piped, unless `form` says otherwise."""
-    data = _encode(frame, data_format(form, output), table)
+    blocks = _encode(frame, data_format(form, output), table)
     if output is not None and str(output) != "-":
         from levyscreen.outputs import replacing
 
-        with replacing(output) as temporary:
-            temporary.write_bytes(data)
+        with replacing(output) as temporary, temporary.open("wb") as file:
+            file.writelines(blocks)
     else:
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.writelines(blocks)
         sys.stdout.buffer.flush()
 
 
@@ -109,20 +110,25 @@ def _by_suffix(path: Path) -> str:
     return known[path.suffix]
 
 
-def _encode(frame: pd.DataFrame, form: str, table: Callable[[], RenderableType]) -> bytes:
+def _encode(frame: pd.DataFrame, form: str, table: Callable[[], RenderableType]) -> Iterator[bytes]:
+    """Blocks of bytes; by lines where the format has lines, so that a large cohort is never held as text."""
     import io
 
     if form == "table":
-        return rendered(table())
-    if form == "csv":
-        return frame.to_csv(index=False, lineterminator="\n").encode()
-    if form == "json":
-        return (frame.to_json(orient="records", indent=1) + "\n").encode()
-    if form == "ndjson":
-        return frame.to_json(orient="records", lines=True).encode()
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False, compression="zstd")
-    return buffer.getvalue()
+        yield rendered(table())
+    elif form == "json":
+        yield (frame.to_json(orient="records", indent=1) + "\n").encode()
+    elif form == "parquet":
+        buffer = io.BytesIO()
+        frame.to_parquet(buffer, index=False, compression="zstd")
+        yield buffer.getvalue()
+    else:
+        for start in range(0, max(1, len(frame)), ROWS_AT_ONCE):
+            rows = frame.iloc[start : start + ROWS_AT_ONCE]
+            if form == "csv":
+                yield rows.to_csv(index=False, header=start == 0, lineterminator="\n").encode()
+            else:
+                yield rows.to_json(orient="records", lines=True).encode()
 
 
 def rendered(renderable: RenderableType) -> bytes:

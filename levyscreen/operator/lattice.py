@@ -18,7 +18,7 @@ from torch import Tensor
 from levyscreen.operator.field import Field
 from levyscreen.operator.measure import RandomMeasure
 from levyscreen.operator.phi import phi
-from levyscreen.operator.timestamps import Timestamps
+from levyscreen.operator.timestamps import Timestamps, product_into
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class LatticeReader:
             torch.add(of_time, of_variable, out=kappa).mul_(of_both).exp2_()
             if intensity is not None:
                 intensity(head, of_cells)
-            torch.matmul(rows, kappa if intensity is None else of_cells, out=sums)
+            product_into(sums, rows, kappa if intensity is None else of_cells)
         evidence = self.tau * moments[:, :, -1]
         moments.mul_((self.tau / evidence).unsqueeze(2))
         disagreement = (moments[:, :, -2] - moments[:, :, :-2].square().sum(2)).clamp_(min=0)

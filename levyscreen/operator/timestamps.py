@@ -63,7 +63,7 @@ class Timestamps:
         """
         if self.mass is not None:
             mass = self.mass
-            return lambda head, out: _product(mass[head], kappa, out)
+            return lambda head, out: product_into(out, mass[head], kappa)
         cells, times = self.channel[0].shape[2], kappa.shape[-1]
         by_group = kappa.new_empty(*kappa.shape[:-2], self.time.shape[1], cells, times)
         steps, key, group = [], 0, 0
@@ -76,15 +76,16 @@ class Timestamps:
 
         def intensity(head: int | slice, out: Tensor) -> None:
             for channel, readings, groups in steps:
-                _product(channel[head], readings, groups)
-            _product(self.time, flat, out.view(*out.shape[:-2], self.time.shape[0], -1))
+                product_into(groups, channel[head], readings)
+            product_into(out.view(*out.shape[:-2], self.time.shape[0], -1), self.time, flat)
 
         return intensity
 
 
-def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    # matmul would do for both; without its checks, which take as long as a product of this size.
-    (torch.bmm if left.dim() == right.dim() == 3 else torch.matmul)(left, right, out=out)
+def product_into(out: Tensor, left: Tensor, right: Tensor) -> None:
+    """As torch.matmul, without its checks where they are not needed: they take as long as a small product."""
+    dims = left.dim() if left.dim() == right.dim() else 0
+    {2: torch.mm, 3: torch.bmm}.get(dims, torch.matmul)(left, right, out=out)
 
 
 def _groups(time: Tensor) -> tuple[Tensor, Tensor]:
