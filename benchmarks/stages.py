@@ -75,8 +75,8 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
     ]
     shorter = times[2] / times[1]
     members: list[Network] = load_members(model, device)
-    others = members or [build(config, seed).to(device).eval() for seed in range(1, ENSEMBLE)]
-    comparison = Comparison(network, others[: ENSEMBLE - 1], len(readings))
+    missing = [build(config, seed).to(device).eval() for seed in range(len(members) + 1, ENSEMBLE)]  # as long a pass
+    comparison = Comparison(network, [*members, *missing], len(readings))
     runs = []
     for _ in range(RUNS):
         comparison.dropout.seconds = 0.0
