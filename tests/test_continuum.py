@@ -165,6 +165,32 @@ def test_windows_of_the_cohort_and_threads_change_nothing(sample, shipped, frame
     assert (every.records, every.skipped) == (98, 2)
 
 
+@pytest.mark.parametrize("window", [1, 9, 4096])
+def test_of_the_records_asked_for_the_sparse_ones_are_counted_whatever_window_they_fall_in(
+    sample, shipped, frame, tmp_path, monkeypatch, window
+):
+    monkeypatch.setattr(module, "WINDOW_RECORDS", window)
+    sparse = np.flatnonzero(shipped.preprocessor.apply(sample).lengths < 20)
+    ids = np.array(sample.records.column("record_id").to_pylist())[sparse].tolist()
+    assert len(ids) == 2
+    got = continuum(sample, shipped, tmp_path / "c", SETTINGS, records=[*RECORDS, *ids, RECORDS[0]])
+    assert (got.records, got.skipped, got.rows) == (4, 2, 48)
+    pd.testing.assert_frame_equal(read(got.folder), frame, rtol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_windows_and_threads_change_nothing_with_the_deviation(sample, shipped, tmp_path, monkeypatch, threads):
+    settings = ContinuumSettings(grid=6, variables=VARIABLES, with_deviation=True)
+    whole = read(continuum(sample, shipped, tmp_path / "whole", settings, most_readings=300).folder)
+    monkeypatch.setattr(module, "WINDOW_RECORDS", 17)
+    monkeypatch.setattr(module, "WINDOW", 5)
+    monkeypatch.setattr(module, "TOKENS", 700)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    parts = read(continuum(sample, shipped, tmp_path / "parts", settings, most_readings=300).folder)
+    assert len(whole) > 18 * 10
+    pd.testing.assert_frame_equal(parts, whole, rtol=1e-5, atol=1e-6)
+
+
 def test_records_over_a_limit_are_left_out_and_counted(sample, shipped, tmp_path):
     got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(1, ("HR",)), most_readings=512)
     assert (got.records, got.skipped) == (95, 5)

@@ -1,6 +1,8 @@
 """The network whole: its size, its two ways to an answer, its heads, its dropout."""
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -9,11 +11,12 @@ from torch import nn
 
 from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.errors import ModelError
+from levyscreen.estimators.dropout import dropout_on, dropout_spread
 from levyscreen.learn.losses import summed_loss
-from levyscreen.model.dropout import Dropout
+from levyscreen.model.dropout import Dropout, drawing_from
 from levyscreen.model.encoder import join_heads, split_heads
 from levyscreen.model.network import build
-from levyscreen.operator import draw, read_beam
+from levyscreen.operator import LatticeReader, Timestamps, draw, read_beam
 from levyscreen.types import Batch
 
 SMALL = ModelConfig(variables=5, width=16, heads=2, blocks=2, feed_forward=32)
@@ -223,6 +226,69 @@ def test_build_is_decided_by_the_seed_and_leaves_the_global_random_state_alone()
     assert not torch.equal(first["decode.query.weight"], other["decode.query.weight"])
 
 
+def encoded(network, tokens):
+    """The encoder written out for one record without padding, (n, width), a head and a reading at a time."""
+    x, heads = tokens, SMALL.heads
+    for block in network.encode.blocks:
+        query, key, value = block.qkv(block.attention_norm(x)).split(SMALL.width, dim=-1)
+        attended = torch.zeros_like(x)
+        for head in range(heads):
+            at = slice(head * SMALL.width // heads, (head + 1) * SMALL.width // heads)
+            for i in range(len(x)):
+                weight = torch.exp(key[:, at] @ query[i, at] / math.sqrt(SMALL.width // heads))
+                attended[i, at] = (weight[:, None] * value[:, at]).sum(0) / weight.sum()
+        x = x + block.out(attended)
+        norm, widen, _, _, narrow = block.feed_forward
+        hidden = widen(norm(x))
+        x = x + narrow(hidden * torch.distributions.Normal(0, 1).cdf(hidden))
+    return network.encode.norm(x)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize("lengths", [(9, 4, 1), (9, 9)], ids=["padded", "not padded"])
+def test_the_encoder_is_the_one_written_out_whole_or_begun_and_finished(blocks, lengths):
+    network = build(replace(SMALL, blocks=blocks), 1).eval().double()
+    asked = batch(lengths)
+    with torch.no_grad():
+        embedded = network.embed.token(asked.time.double(), asked.variable, asked.value.double())
+        whole = network.encode(embedded, asked.mask)
+        begun = network.encode.begin(embedded, asked.mask)
+        finished = network.encode.finish(embedded, begun, asked.mask)
+        for row, n in enumerate(lengths):
+            expected = encoded(network, embedded[row, :n])
+            torch.testing.assert_close(whole[row, :n], expected)
+            torch.testing.assert_close(finished[row, :n], expected)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("with_deviation", [False, True])
+@pytest.mark.parametrize("head", ["point", "nll"])
+def test_a_lattice_is_answered_as_each_of_its_queries_asked_by_itself(head, with_deviation):
+    network = build(replace(SMALL, head=head), 4).eval().double()
+    context = batch((12, 5), seed=6)
+    floats = {k: v.double() for k, v in vars(context).items() if v.is_floating_point()}
+    floats["time"] = (floats["time"] * 4).round() / 4  # few times, so that they are grouped
+    context = replace(context, **floats)
+    variable, time = torch.tensor([4, 0, 2]), torch.tensor([0.0, 0.3, 0.5, 0.9], dtype=torch.float64)
+    field, lattice = network.record_side(context), network.lattice(variable, time)
+    for row, n in enumerate((12, 5)):
+        own, at = field.record(row, n), context.time[row, :n]
+        stamps = Timestamps.of(at, own, network.decode.grid) if with_deviation else None
+        reader = LatticeReader(lattice, own, SMALL.tau, stamps)
+        merged = network.fused_head().around(own.centre[0, :, 0])
+        got = [network.ask_lattice(reader, merged, part) for part in (slice(0, 2), slice(2, 3))]
+        for v, t in ((v, t) for v in range(3) for t in range(4)):
+            one = rows(context, slice(row, row + 1))
+            one = replace(one, **{k: getattr(one, k)[:, :n] for k in ("time", "variable", "value", "mask")})
+            one = replace(one, query_time=time[t].view(1, 1), query_variable=variable[v].view(1, 1))
+            expected = network.predict(one, with_deviation)
+            answer = got[v // 2]
+            torch.testing.assert_close(answer.mean[v % 2, t], expected.mean[0, 0])
+            for name in ("evidence", "disagreement", "sigma_hat", *(["deviation"] if with_deviation else [])):
+                found, truth = getattr(answer.signals, name)[v % 2, t], getattr(expected.signals, name)[0, 0]
+                torch.testing.assert_close(found, truth, rtol=1e-9, atol=1e-12)
+
+
 # Dropout. A fraction over 1,000,003 draws has a standard error of at most 5e-4; tolerance 2e-3, seed 0.
 ELEMENTS = 1_000_003  # no multiple of 4
 
@@ -280,3 +346,69 @@ def test_two_passes_differ_in_training_mode_and_not_in_eval_mode():
         assert not torch.equal(network(asked), network(asked))
         network.eval()
         assert torch.equal(network(asked), network(asked))
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_a_generator_of_its_own_drops_as_the_global_one_of_that_seed_and_leaves_it_alone():
+    x = torch.ones(1000)
+    torch.manual_seed(8)
+    expected = [Dropout(0.5)(x) for _ in range(2)]
+    torch.manual_seed(9)
+    state = torch.get_rng_state()
+    with drawing_from(seeded(8)):
+        got = [Dropout(0.5)(x) for _ in range(2)]
+    assert all(map(torch.equal, got, expected))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_after_a_generator_the_one_before_it_is_drawn_from_even_if_something_failed():
+    x = torch.ones(1000)
+
+    def failing():
+        with drawing_from(seeded(2)):
+            Dropout(0.5)(x)
+            raise RuntimeError("interrupted")
+
+    with drawing_from(seeded(1)):
+        first, second = Dropout(0.5)(x), Dropout(0.5)(x)
+    with drawing_from(seeded(1)):
+        assert torch.equal(Dropout(0.5)(x), first)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            failing()
+        assert torch.equal(Dropout(0.5)(x), second)
+    state = torch.get_rng_state()
+    Dropout(0.5)(x)
+    assert not torch.equal(torch.get_rng_state(), state)  # the global one again
+
+
+def test_threads_that_drop_at_the_same_time_draw_each_from_its_own_generator():
+    x, together = torch.ones(1000), threading.Barrier(3, timeout=10)
+
+    def run(seed):
+        drawn = []
+        with drawing_from(seeded(seed)):
+            for _ in range(20):
+                together.wait()  # all three are between two draws
+                drawn.append(Dropout(0.5)(x))
+        return torch.stack(drawn)
+
+    def alone(seed):
+        with drawing_from(seeded(seed)):
+            return torch.stack([Dropout(0.5)(x) for _ in range(20)])
+
+    with ThreadPoolExecutor(3) as pool:
+        got = list(pool.map(run, (1, 2, 3)))
+    assert all(torch.equal(one, alone(seed)) for one, seed in zip(got, (1, 2, 3), strict=True))
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_the_dropout_spread_of_a_generator_is_the_standard_deviation_of_whole_passes_drawn_from_it(blocks):
+    network, asked = build(replace(SMALL, blocks=blocks), 0).eval(), batch()
+    with torch.no_grad(), dropout_on(network):
+        with drawing_from(seeded(4)):
+            passes = torch.stack([network(asked) for _ in range(20)])
+        got = dropout_spread(network, asked, 20, seeded(4))
+    torch.testing.assert_close(got, passes.std(0), rtol=1e-4, atol=1e-6)

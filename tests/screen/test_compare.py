@@ -202,3 +202,12 @@ def test_windows_and_threads_change_no_score_and_no_comparison(cohort, model, me
     single = table["passes"] < 20  # dropout draws by batch, and the batches are others
     columns = ["spearman", "flagged_decile_excess", "cohort_mae"]
     pd.testing.assert_frame_equal(table.loc[single, columns], other.loc[single, columns], rtol=1e-4)
+
+
+def test_threads_change_nothing_of_the_rivals_either_dropout_included(cohort, model, members, monkeypatch):
+    tables = []
+    for threads in (1, 2):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        tables.append(compared(cohort, model, members, tokens=40)[2])
+    columns = ["signal", "passes", "spearman", "flagged_decile_excess", "cohort_mae"]
+    pd.testing.assert_frame_equal(tables[0][columns], tables[1][columns], rtol=1e-6)

@@ -23,6 +23,7 @@ from levyscreen.screen import ScreenSettings, _rank, screen, select
 from tests.conftest import SAMPLE
 
 module = importlib.import_module("levyscreen.screen")  # where `ask` is to be replaced
+SIGNALS = ["deviation", "disagreement", "evidence", "sigma_hat"]
 MEANS = ["uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae"]
 
 
@@ -321,6 +322,37 @@ def test_the_number_of_threads_changes_nothing(sample, shipped, scores):
     finally:
         torch.set_num_threads(before)
     assert_same_scores(scores, other)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("records", [1, 33])
+def test_windows_of_the_cohort_change_nothing(sample, shipped, screening, records, threads, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW_RECORDS", records)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    done = []
+    parts = screen(sample, shipped, with_queries=True, done=done.append)
+    assert_same_scores(screening.scores, parts.scores)
+    said = ["record_id", "reason", "worst_variables", "trust_rank"]
+    by_id = [frame[said].sort_values("record_id", ignore_index=True) for frame in (screening.scores, parts.scores)]
+    pd.testing.assert_frame_equal(*by_id)
+    one, other = screening.queries, parts.queries
+    asked = ["record_id", "variable", "time_hours", "truth"]
+    pd.testing.assert_frame_equal(one[asked], other[asked])
+    scale = np.asarray(shipped.preprocessor.scale)[one["variable"].cat.codes]
+    for name in ("prediction", "lower", "upper"):
+        assert (np.abs(one[name] - other[name]) / scale).max() < 1e-5
+    pd.testing.assert_frame_equal(one[SIGNALS], other[SIGNALS], rtol=1e-5, atol=1e-6)
+    assert sum(done) == 98
+    assert parts.timing["queries"] == screening.timing["queries"] == len(screening.queries)
+    assert parts.timing["records"] == 98
+
+
+def test_a_window_with_nothing_to_score_is_only_rows(sample, shipped, scores, monkeypatch):
+    sparse = np.flatnonzero(shipped.preprocessor.apply(sample).lengths < 20)
+    monkeypatch.setattr(module, "WINDOW_RECORDS", 1)
+    assert_same_scores(scores, screen(sample, shipped, beside=lambda answered: None).scores)
+    few = sample.part(int(sparse[0]), int(sparse[0]) + 1)
+    assert screen(few, shipped).timing["records"] == 0
 
 
 def test_the_order_of_the_files_changes_nothing(shipped, scores, tmp_path):
