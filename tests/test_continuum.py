@@ -166,15 +166,17 @@ def test_windows_of_the_cohort_and_threads_change_nothing(sample, shipped, frame
 
 
 @pytest.mark.parametrize("window", [1, 9, 4096])
-def test_of_the_records_asked_for_the_sparse_ones_are_counted_whatever_window_they_fall_in(
+def test_of_the_records_asked_for_and_no_others_the_sparse_are_counted_whatever_window_they_fall_in(
     sample, shipped, frame, tmp_path, monkeypatch, window
 ):
     monkeypatch.setattr(module, "WINDOW_RECORDS", window)
     sparse = np.flatnonzero(shipped.preprocessor.apply(sample).lengths < 20)
     ids = np.array(sample.records.column("record_id").to_pylist())[sparse].tolist()
     assert len(ids) == 2
-    got = continuum(sample, shipped, tmp_path / "c", SETTINGS, records=[*RECORDS, *ids, RECORDS[0]])
-    assert (got.records, got.skipped, got.rows) == (4, 2, 48)
+    for sparse_ones in (ids, ids[:1], ids[1:]):
+        asked = [*RECORDS, *sparse_ones, RECORDS[0]]
+        got = continuum(sample, shipped, tmp_path / "c", SETTINGS, records=asked)
+        assert (got.records, got.skipped, got.rows) == (4, len(sparse_ones), 48)
     pd.testing.assert_frame_equal(read(got.folder), frame, rtol=1e-5)
 
 
