@@ -37,6 +37,7 @@ def each(work: Callable[[Item], Result], items: Iterable[Item], device: torch.de
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(threads)  # what a worker set holds for threads that start later, too
 
 
 def _single_threaded() -> None:

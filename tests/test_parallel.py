@@ -63,6 +63,11 @@ def test_work_is_done_by_several_threads_that_do_not_split_their_operations(monk
     assert threading.get_ident() not in idents
 
 
+def test_with_one_thread_work_is_done_by_the_caller(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert set(each(lambda _: threading.get_ident(), range(4), CPU)) == {threading.get_ident()}
+
+
 def test_off_a_cpu_items_are_worked_on_one_by_one(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert set(each(lambda _: threading.get_ident(), range(4), torch.device("meta"))) == {threading.get_ident()}

@@ -32,8 +32,11 @@ class Lattice:
     @classmethod
     def of(cls, variable: Tensor, time: Tensor) -> Lattice:
         """From the variables' parts (H, V, d) and the times' (H, T, d)."""
-        norm = (variable.unsqueeze(2) + time.unsqueeze(1)).norm(dim=-1).clamp(min=1e-30)  # (H, V, T)
-        scale = math.sqrt(time.shape[-1]) / math.log(2) / norm
+        norm = (variable.unsqueeze(2) + time.unsqueeze(1)).norm(dim=-1)  # (H, V, T)
+        parts = variable.norm(dim=-1).unsqueeze(2) + time.norm(dim=-1).unsqueeze(1)
+        # Two parts that cancel leave a rounding, which has no direction: as a zero vector, equally like every key.
+        real = norm > 4 * torch.finfo(norm.dtype).eps * parts
+        scale = torch.where(real, math.sqrt(time.shape[-1]) / math.log(2) / norm.clamp(min=1e-30), 0.0)
         by_variable = variable.transpose(0, 1).unsqueeze(2).contiguous()
         return cls(by_variable, time.transpose(1, 2).contiguous(), scale.transpose(0, 1).unsqueeze(2).contiguous())
 

@@ -237,10 +237,10 @@ def encoded(network, tokens):
             for i in range(len(x)):
                 weight = torch.exp(key[:, at] @ query[i, at] / math.sqrt(SMALL.width // heads))
                 attended[i, at] = (weight[:, None] * value[:, at]).sum(0) / weight.sum()
-        x = x + block.out(attended)
-        norm, widen, _, _, narrow = block.feed_forward
+        x = x + block.dropout(block.out(attended))
+        norm, widen, _, drop, narrow = block.feed_forward
         hidden = widen(norm(x))
-        x = x + narrow(hidden * torch.distributions.Normal(0, 1).cdf(hidden))
+        x = x + block.dropout(narrow(drop(hidden * torch.distributions.Normal(0, 1).cdf(hidden))))
     return network.encode.norm(x)
 
 
@@ -258,6 +258,25 @@ def test_the_encoder_is_the_one_written_out_whole_or_begun_and_finished(blocks, 
             expected = encoded(network, embedded[row, :n])
             torch.testing.assert_close(whole[row, :n], expected)
             torch.testing.assert_close(finished[row, :n], expected)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_in_training_the_encoder_drops_from_each_branch_once_whole_or_begun_and_finished(blocks):
+    network = build(replace(SMALL, blocks=blocks), 1).double()
+    asked = batch((9,))
+    embedded = network.embed.token(asked.time.double(), asked.variable, asked.value.double())
+
+    def dropping(run):
+        with drawing_from(seeded(3)):
+            return run()
+
+    expected = dropping(lambda: encoded(network, embedded[0]))
+    whole = dropping(lambda: network.encode(embedded, asked.mask))
+    begun = network.encode.begin(embedded, asked.mask)
+    finished = dropping(lambda: network.encode.finish(embedded, begun, asked.mask))
+    torch.testing.assert_close(whole[0], expected)
+    torch.testing.assert_close(finished[0], expected)
 
 
 @torch.no_grad()

@@ -258,6 +258,20 @@ def test_counts_have_the_law_of_poisson_and_rates_between_levels_are_met_to_a_le
         assert observed[~kept].sum() < 60
 
 
+def test_a_rate_counts_as_the_nearest_level_does():
+    highest = torch.tensor([[50.0]], dtype=torch.float64)
+    measure = RandomMeasure(highest, 400, 0, 1)
+
+    def counts(level):
+        return measure.counts(0, (torch.tensor([[level]], dtype=torch.float64) / LEVELS) ** 2 * 50)
+
+    for level in (1, 100, 254):
+        assert torch.equal(counts(level + 0.4), counts(level))
+        assert torch.equal(counts(level + 0.6), counts(level + 1))
+    assert int((counts(101) - counts(100)).sum()) > 0
+    assert torch.equal(counts(LEVELS + 0.001), counts(LEVELS))  # above the highest by rounding
+
+
 def test_counts_of_different_heads_cells_draws_and_records_are_uncorrelated():
     # 3,000 records of seed 0: 2 heads x 3 cells x 2 draws; the standard error of a correlation is 0.018.
     highest, rate = torch.full((2, 3), 4.0), torch.full((3, 1), 2.0)
@@ -338,3 +352,11 @@ def test_a_grid_of_one_cell_has_one_count():
     field = build_field(case.key, case.value, case.time[None, None], case.channel, Grid(1, 1))
     reader = LatticeReader(Lattice.of(case.variable, case.at), field, TAU, Timestamps.of(case.time, field, Grid(1, 1)))
     assert float(reader.read(slice(None)).disagreement.max()) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_a_query_whose_parts_cancel_is_equally_like_every_key(dtype):
+    case = Case(n=50)
+    case.at[:, 2] = -case.variable[:, 1]
+    evidence = case.reader(dtype).read(slice(None)).evidence
+    torch.testing.assert_close(evidence[1, :, 2], torch.full((HEADS,), 50 * TAU, dtype=dtype))
