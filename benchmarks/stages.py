@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,7 @@ from levyscreen.config import TrainingConfig
 from levyscreen.continuum import WINDOW, Asker, ContinuumSettings, continuum, timelines
 from levyscreen.learn.losses import summed_loss
 from levyscreen.model.network import Network, build
-from levyscreen.operator import LatticeReader, Timestamps
-from levyscreen.operator.measure import RandomMeasure
+from levyscreen.operator import LatticeReader, RandomMeasure, Timestamps
 from levyscreen.parallel import each
 from levyscreen.questions import TOKENS, ask
 from levyscreen.records.batches import Batcher, by_tokens
@@ -31,6 +29,7 @@ from levyscreen.types import Batch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from levyscreen.operator import Field
     from levyscreen.records.cohort import Cohort
     from levyscreen.records.preprocessor import Readings
 
@@ -131,31 +130,30 @@ def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.dev
 
 def drawn_spread(asker: Asker, readings: Readings) -> list[torch.Tensor]:
     """Standard deviation of K drawn predictions for every query of the lattice, (V, T) a record."""
-    network, decode = asker.model.network, asker.model.network.levy()
 
     @torch.no_grad()
     def of_batch(rows: NDArray[np.int64]) -> list[torch.Tensor]:
         part = readings.take(rows)
         batch = Batcher(part, np.zeros(len(part.time), dtype=bool)).batch(np.arange(len(part))).to(asker.device)
-        field = network.record_side(batch)
-        return list(_each_record(field, batch, part))
-
-    def _each_record(field: object, batch: Batch, part: Readings) -> Iterator[torch.Tensor]:
-        for row, n in enumerate(part.lengths.tolist()):
-            own = field.record(row, n)  # type: ignore[attr-defined]
-            reader = LatticeReader(asker.lattice, own, decode.tau, Timestamps.of(batch.time[row, :n], own, decode.grid))
-            head = asker.head.around(own.centre[0, :, 0])
-            parts = [reader.read(slice(v, v + 6)) for v in range(0, len(asker.variable), 6)]
-            highest = torch.stack([p.intensity.amax((0, 3)) for p in parts if p.intensity is not None]).amax(0)
-            measure = RandomMeasure(decode.tau * highest, DRAWS, 0, int(part.record_id[row]))
-            spreads = [
-                head(sample.flatten(0, 1)[None]).view(-1, DRAWS).std(-1)
-                for p in parts
-                for sample in reader.draw(p, measure)
-            ]
-            yield torch.stack(spreads)
+        field = asker.model.network.record_side(batch)
+        each_one = zip(part.lengths.tolist(), part.record_id.tolist(), strict=True)
+        return [
+            _drawn_spread(asker, field.record(row, n), batch.time[row, :n], record_id)
+            for row, (n, record_id) in enumerate(each_one)
+        ]
 
     return [spread for batch in each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device) for spread in batch]
+
+
+def _drawn_spread(asker: Asker, field: Field, time: torch.Tensor, record_id: int) -> torch.Tensor:
+    decode, step = asker.model.network.levy(), 6  # variables at once
+    reader = LatticeReader(asker.lattice, field, decode.tau, Timestamps.of(time, field, decode.grid))
+    head = asker.head.around(field.centre[0, :, 0])
+    parts = [reader.read(slice(first, first + step)) for first in range(0, len(asker.variable), step)]
+    highest = torch.stack([p.intensity.amax((0, 3)) for p in parts if p.intensity is not None]).amax(0)
+    measure = RandomMeasure(decode.tau * highest, DRAWS, 0, record_id)
+    samples = (sample.flatten(0, 1)[None] for part in parts for sample in reader.draw(part, measure))
+    return torch.stack([head(sample).view(-1, DRAWS).std(-1) for sample in samples])
 
 
 def training(model: Model, readings: Readings, device: torch.device, limits: Ceilings) -> list[Row]:

@@ -42,6 +42,7 @@ class Comparison:
         self.count = np.zeros(records, dtype=np.int64)
         self.dropout = _Rival(PASSES, np.zeros(records), np.zeros(records))
         self.ensemble: _Rival | None = None
+        torch.manual_seed(seed)  # what dropout draws from off a CPU; on one, see _dropout
         if len(members) == ENSEMBLE - 1:
             self.ensemble = _Rival(ENSEMBLE, np.zeros(records), np.zeros(records))
 

@@ -1,7 +1,8 @@
 """Levy Attention as pure functions over tensors, in the exact folded form.
 
 Per head: `build_field` once a record, then `read` (mean path and signals) or `read_beam` (and the beam itself) for as
-many queries as there are; `deviation` and `draw` work from the beam.
+many queries as there are; `deviation` and `draw` work from the beam. `LatticeReader` does all of it for the queries
+that a timeline asks of every record, its draws from a `RandomMeasure`.
 """
 
 from levyscreen.operator.draws import draw
@@ -9,6 +10,7 @@ from levyscreen.operator.field import Field, build_field, mean_path
 from levyscreen.operator.grid import Grid
 from levyscreen.operator.kernel import unit
 from levyscreen.operator.lattice import Lattice, LatticeReader, LatticeReading
+from levyscreen.operator.measure import RandomMeasure
 from levyscreen.operator.phi import phi
 from levyscreen.operator.pushforward import deviation, output_gradient
 from levyscreen.operator.signals import Beam, Reading, read, read_beam
@@ -21,6 +23,7 @@ __all__ = [
     "Lattice",
     "LatticeReader",
     "LatticeReading",
+    "RandomMeasure",
     "Reading",
     "Timestamps",
     "build_field",

@@ -40,11 +40,6 @@ class Lattice:
         by_variable = variable.transpose(0, 1).unsqueeze(2).contiguous()
         return cls(by_variable, time.transpose(1, 2).contiguous(), scale.transpose(0, 1).unsqueeze(2).contiguous())
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """V and T."""
-        return self.scale.shape[0], self.scale.shape[-1]
-
 
 @dataclass(frozen=True)
 class LatticeReading:
@@ -69,10 +64,10 @@ class LatticeReader:
         """`field` is of one record without padding, (1, H, ...); `timestamps` are of the same readings."""
         self.tau, self.field, self.timestamps, self.scale = tau, field, timestamps, lattice.scale
         key = field.key[0]  # (H, n, d)
-        value, second = field.key_value[0], field.key_second_moment[0]
-        if timestamps is not None:
-            key = key[:, timestamps.order]
-            value = field.value[0]  # (H, L, d)
+        if timestamps is None:
+            value, second = field.key_value[0], field.key_second_moment[0]  # (H, n, d), (H, n)
+        else:
+            key, value = key[:, timestamps.order], field.value[0]  # (H, n', d), (H, L, d)
             second = value.square().sum(-1)
         # Rows that sum the mean, the second moment and the mass: over keys, or with a beam over cells.
         rows = torch.cat([value, second.unsqueeze(-1), torch.ones_like(second).unsqueeze(-1)], dim=-1)

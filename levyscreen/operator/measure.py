@@ -25,6 +25,7 @@ class RandomMeasure:
         points = generator.poisson(highest.cpu().numpy()[..., None], (heads, cells, draws))
         place = np.repeat(np.arange(points.size), points.ravel())  # (head, cell, draw) of each point
         level = np.ceil(np.sqrt(generator.random(len(place), dtype=np.float32)) * LEVELS).astype(np.int64)
+        level = np.maximum(level, 1)  # a height of exactly 0 is drawn at times; no point lies below a rate of 0
         row = (place // draws * (LEVELS + 1) + level) * draws + place % draws
         table = np.bincount(row, minlength=heads * cells * (LEVELS + 1) * draws)
         counts = torch.from_numpy(table.astype(np.float32)).view(heads, cells, LEVELS + 1, draws)
