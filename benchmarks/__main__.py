@@ -41,7 +41,7 @@ def main() -> None:
     print(f"ceilings: {limits}\n")
     few = chosen.take(np.arange(0, len(chosen), 3))
     found = [
-        *operator.rows(device),
+        *operator.rows(device, limits),
         *stages.screening(model, few, device, limits),
         *stages.timeline(model, cohort, chosen, device, limits),
         *stages.training(model, chosen, device, limits),

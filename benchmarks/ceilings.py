@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.clock import median
+from benchmarks.work import Work
 
 RUNS = 9
 
@@ -29,9 +30,9 @@ class Ceilings:
             f"file write {self.written / 1e6:,.0f} MB/s"
         )
 
-    def seconds(self, products: float, exponentials: float) -> float:
-        """Least time for so many operations, one kind after the other as the kernels do them."""
-        return products / self.products + exponentials / self.exponentials
+    def seconds(self, work: Work) -> float:
+        """Least time for so much work, one kind after the other as the kernels do it."""
+        return work.products / self.products + work.exponentials / self.exponentials + work.moved / self.copied
 
 
 def measure(device: torch.device) -> Ceilings:
@@ -64,17 +65,3 @@ def _written(size: int = 256 << 20) -> float:
             os.fsync(file.fileno())
 
         return size / median(write, 3)
-
-
-def encoder(lengths: list[int], width: int, feed_forward: int, heads: int, blocks: int) -> tuple[float, float]:
-    """Operations of the encoder's matrix products, and exponentials of its softmax and GELU, without padding."""
-    n, squares = sum(lengths), sum(x * x for x in lengths)
-    products = 2 * blocks * (n * (4 * width**2 + 2 * width * feed_forward) + 2 * squares * width)
-    return products, blocks * (heads * squares + n * feed_forward)
-
-
-def continuum(lengths: list[int], queries: int, width: int, heads: int) -> tuple[float, float]:
-    """The same of a lattice's reading and read-out: each key's value, its square and its mass are summed."""
-    n = sum(lengths)
-    rows = width + 2 * heads
-    return 2 * queries * (n * rows + len(lengths) * width * rows), queries * (heads * n + len(lengths) * width)

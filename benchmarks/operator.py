@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks import work
+from benchmarks.ceilings import Ceilings
 from benchmarks.clock import in_turn
 from benchmarks.table import Row
 from levyscreen.config import ModelConfig
@@ -16,12 +18,12 @@ KEYS, RUNS = 512, 15
 
 
 @torch.no_grad()
-def rows(device: torch.device) -> list[Row]:
+def rows(device: torch.device, limits: Ceilings) -> list[Row]:
     """n 512, width 128, 4 heads; m 128 for 8 records at once as in training, m 10,368 for one as in the continuum."""
-    return [row for m, records in ((128, 8), (10_368, 1)) for row in _at(m, records, device)]
+    return [row for m, records in ((128, 8), (10_368, 1)) for row in _at(m, records, device, limits)]
 
 
-def _at(m: int, records: int, device: torch.device) -> list[Row]:
+def _at(m: int, records: int, device: torch.device, limits: Ceilings) -> list[Row]:
     torch.manual_seed(0)
     config = ModelConfig(variables=36)
     levy, softmax = LevyDecode(config).to(device).eval(), SoftmaxDecode(config).to(device).eval()
@@ -30,19 +32,24 @@ def _at(m: int, records: int, device: torch.device) -> list[Row]:
     time = torch.rand(records, KEYS, device=device).sort(dim=1).values
     mask = torch.ones(records, KEYS, dtype=torch.bool, device=device)
 
-    works: dict[str, Callable[[], object]] = {
-        "softmax cross-attention": lambda: softmax(query, tokens, time, mask),
-        "Levy, mean path": lambda: levy(query, tokens, time, mask),
-        "Levy, and its three signals": lambda: read(
-            levy.project_query(query), levy.field(tokens, time, mask), levy.tau
+    works: dict[str, tuple[Callable[[], object], Callable[..., work.Work]]] = {
+        "softmax cross-attention": (lambda: softmax(query, tokens, time, mask), work.softmax),
+        "Levy, mean path": (lambda: levy(query, tokens, time, mask), work.levy_mean),
+        "Levy, and its three signals": (
+            lambda: read(levy.project_query(query), levy.field(tokens, time, mask), levy.tau),
+            work.levy_signals,
         ),
-        "Levy, and its beam": lambda: read_beam(levy.project_query(query), levy.field(tokens, time, mask), levy.tau),
-        "Levy, unfolded": lambda: unfolded(levy, query, tokens, time, mask),
+        "Levy, and its beam": (
+            lambda: read_beam(levy.project_query(query), levy.field(tokens, time, mask), levy.tau),
+            work.levy_beam,
+        ),
+        "Levy, unfolded": (lambda: unfolded(levy, query, tokens, time, mask), work.levy_beam),
     }
-    times, ratios = in_turn(list(works.values()), RUNS)
+    times, ratios = in_turn([run for run, _ in works.values()], RUNS)
+    least = [limits.seconds(count(m, KEYS, config) * records) for _, count in works.values()]
     return [
-        Row(f"decode, m {m:,}: {name}", time, "softmax", ratio)
-        for name, time, ratio in zip(works, times, ratios, strict=True)
+        Row(f"decode, m {m:,}: {name}", time, "softmax", ratio, ceiling)
+        for name, time, ratio, ceiling in zip(works, times, ratios, least, strict=True)
     ] + [Row(f"decode, m {m:,}: unfolded over folded", times[4], "mean path", times[4] / times[1])]
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from benchmarks import ceilings
+from benchmarks import work
 from benchmarks.ceilings import Ceilings
 from benchmarks.clock import in_turn, median, seconds
 from benchmarks.table import Row
+from benchmarks.work import Work
 from levyscreen.compare import ENSEMBLE, PASSES, Comparison
 from levyscreen.config import TrainingConfig
 from levyscreen.continuum import WINDOW, Asker, ContinuumSettings, continuum, timelines
@@ -42,7 +43,7 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
     network, config = model.network, model.network.config
     hidden = hide(readings, model.preprocessor.protocol.hide, seed=0)
     batcher = Batcher(readings, hidden)
-    lengths = batcher.context_lengths
+    lengths, asked = batcher.context_lengths, np.diff(batcher.query_offsets)
 
     def single() -> list[tuple[Batch, object]]:
         return list(ask(network, readings, hidden, device))
@@ -63,14 +64,17 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
         for _ in each(without_deviation, by_tokens(lengths, TOKENS), device):
             pass
 
-    products = ceilings.encoder(lengths.tolist(), config.width, config.feed_forward, config.heads, config.blocks)
-    least = limits.seconds(*products)
+    least = limits.seconds(work.encoder(lengths, config))
+    whole = limits.seconds(work.screening(asked, lengths, config))
+    mean_path = work.encoder(lengths, config) + work.levy_mean(asked, lengths, config)
+    signals = work.encoder(lengths, config) + work.levy_signals(asked, lengths, config) + work.head(asked, config)
+    rival = limits.seconds(mean_path + work.head(asked, config, merged=False))
     times, ratios = in_turn([encode, single, plain], 2 * RUNS + 1)
     found = [
         Row("encoder of the screening", times[0], ceiling=least),
-        Row("screening pass, deviation included", times[1], "encoder", ratios[1]),
+        Row("screening pass, deviation included", times[1], "encoder", ratios[1], whole),
         Row("screening pass", times[1], "encoder's ceiling", times[1] / least),
-        Row("screening pass without the deviation", times[2], "encoder", ratios[2]),
+        Row("screening pass without the deviation", times[2], "encoder", ratios[2], limits.seconds(signals)),
     ]
     shorter = times[2] / times[1]
     members: list[Network] = load_members(model, device)
@@ -89,9 +93,9 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
     by_dropout, by_ensemble = np.median([(d / s, e / s) for d, e, s in runs], axis=0)
     return [
         *found,
-        Row(f"{PASSES} dropout passes", dropout, "screening pass", by_dropout),
+        Row(f"{PASSES} dropout passes", dropout, "screening pass", by_dropout, PASSES * rival),
         Row(f"{PASSES} dropout passes", dropout, "pass without deviation", by_dropout / shorter),
-        Row(f"ensemble of {ENSEMBLE}", ensemble, "screening pass", by_ensemble),
+        Row(f"ensemble of {ENSEMBLE}", ensemble, "screening pass", by_ensemble, ENSEMBLE * rival),
         Row(f"ensemble of {ENSEMBLE}", ensemble, "pass without deviation", by_ensemble / shorter),
     ]
 
@@ -107,25 +111,44 @@ def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.dev
         for _ in timelines(asker, of):
             pass
 
+    written = []
+
     def write() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ids = readings.record_id.tolist()
-            continuum(cohort, model, Path(folder) / "continuum", device=device, records=ids)
+            written.append(continuum(cohort, model, Path(folder) / "continuum", device=device, records=ids).timing)
 
     queries = len(plain.variable) * len(plain.time_hours)
-    lengths = readings.lengths.tolist()
-    work = np.add(
-        ceilings.continuum(lengths, queries, config.width, config.heads),
-        ceilings.encoder(lengths, config.width, config.feed_forward, config.heads, config.blocks),
-    )
+    lengths, few_lengths = readings.lengths, few.lengths
+    encoding = work.encoder(lengths, config)
+    least = encoding + work.lattice(lengths, queries, config)
+    least_deviation = encoding + work.lattice_deviation(lengths, _times(readings), queries, config)
     times, ratios = in_turn([lambda: compute(plain, windows), lambda: compute(full, windows), write], RUNS)
+    writing, size = (float(np.median([t[name] for t in written])) for name in ("write_s", "bytes"))
+    drawing = (
+        work.encoder(few_lengths, config)
+        + work.lattice_deviation(few_lengths, _times(few), queries, config)
+        + work.draws(len(few), queries, DRAWS, config)
+    )
     draw_times, draw_ratios = in_turn([lambda: compute(plain, [few]), lambda: drawn_spread(full, few)], RUNS)
     return [
-        Row(f"continuum of {len(readings)} records, compute", times[0], ceiling=limits.seconds(*work)),
-        Row("continuum with deviation", times[1], "continuum", ratios[1]),
+        Row(f"continuum of {len(readings)} records, compute", times[0], ceiling=limits.seconds(least)),
+        Row("continuum with deviation", times[1], "continuum", ratios[1], limits.seconds(least_deviation)),
         Row("continuum on disk", times[2], "continuum", ratios[2]),
-        Row(f"{DRAWS} draws of {len(few)} records", draw_times[1], "continuum of these", draw_ratios[1]),
+        Row("its writing, beside the computing", writing, "continuum", writing / times[0], size / limits.written),
+        Row(
+            f"{DRAWS} draws of {len(few)} records",
+            draw_times[1],
+            "continuum of these",
+            draw_ratios[1],
+            limits.seconds(drawing),
+        ),
     ]
+
+
+def _times(readings: Readings) -> list[int]:
+    """How many different times each record has readings at."""
+    return [len(np.unique(part)) for part in np.split(readings.time, readings.offsets[1:-1])]
 
 
 def drawn_spread(asker: Asker, readings: Readings) -> list[torch.Tensor]:
@@ -174,7 +197,8 @@ def training(model: Model, readings: Readings, device: torch.device, limits: Cei
         torch.nn.utils.clip_grad_norm_(network.parameters(), settings.clip)
         optimiser.step()
 
-    lengths = batcher.context_lengths.tolist()
-    products, exponentials = ceilings.encoder(lengths, config.width, config.feed_forward, config.heads, config.blocks)
-    least = limits.seconds(3 * products, exponentials)
+    lengths, asked = batcher.context_lengths, np.diff(batcher.query_offsets)
+    forward = work.encoder(lengths, config) + work.levy_mean(asked, lengths, config)
+    forward += work.head(asked, config, merged=False)
+    least = limits.seconds(Work(3 * forward.products, forward.exponentials))
     return [Row(f"training step of {len(part)} records", median(step, 2 * RUNS + 1), ceiling=least)]

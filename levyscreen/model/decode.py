@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from levyscreen.config import ModelConfig
-from levyscreen.model.encoder import join_heads, split_heads
+from levyscreen.model.encoder import join_heads, split_heads, unless_whole
 from levyscreen.operator import Field, Grid, build_field, mean_path, unit
 
 
@@ -44,7 +44,7 @@ class LevyDecode(Decode):
 
     def project_query(self, query: Tensor) -> Tensor:
         """Unit queries a head: (R, m, width) -> (R, H, m, d)."""
-        return unit(split_heads(self.query(query), self.heads))
+        return unit(self.query(query).unflatten(-1, (self.heads, -1))).transpose(1, 2)
 
     def project_parts(self, variable: Tensor, time: Tensor) -> tuple[Tensor, Tensor]:
         """Of queries that are sums of two parts: (V, width), (T, width) -> (H, V, d), (H, T, d), not normalised."""
@@ -56,7 +56,7 @@ class LevyDecode(Decode):
         """The record's side, (R, H, ...), from tokens (R, n, width), time and mask (R, n)."""
         channel = torch.sigmoid(self.channel(tokens)).transpose(1, 2)  # (R, H, n)
         key, value = split_heads(self.key(tokens), self.heads), split_heads(self.value(tokens), self.heads)
-        return build_field(key, value, time.unsqueeze(1), channel, self.grid, mask.unsqueeze(1))
+        return build_field(key, value, time.unsqueeze(1), channel, self.grid, unless_whole(mask.unsqueeze(1)))
 
     def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
         """See Decode."""
@@ -72,7 +72,7 @@ class SoftmaxDecode(Decode):
             split_heads(projection(x), self.heads)
             for projection, x in ((self.query, query), (self.key, tokens), (self.value, tokens))
         )
-        return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :]))
+        return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=unless_whole(mask[:, None, None, :])))
 
 
 DECODES: dict[str, type[Decode]] = {"levy": LevyDecode, "softmax": SoftmaxDecode}

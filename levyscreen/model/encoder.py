@@ -21,6 +21,11 @@ def join_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(-2)
 
 
+def unless_whole(mask: Tensor) -> Tensor | None:
+    """The mask, or None where nothing is padding: attention is faster without."""
+    return None if bool(mask.all()) else mask
+
+
 class Block(nn.Module):
     """Self-attention and feed-forward, each on a residual branch with dropout.
 
@@ -75,11 +80,11 @@ class Encoder(nn.Module):
 
     def begin(self, x: Tensor, mask: Tensor) -> Tensor:
         """What comes before the first dropout, and is the same in every stochastic pass."""
-        return self._first.attend(x, _attend(mask))
+        return self._first.attend(x, unless_whole(mask[:, None, None, :]))
 
     def finish(self, x: Tensor, attended: Tensor, mask: Tensor) -> Tensor:
         """`forward`, from what `begin` gave for `x`."""
-        attend = _attend(mask)
+        attend = unless_whole(mask[:, None, None, :])
         x = self._first.add(x, attended)
         for block in self.blocks[1:]:
             x = block(x, attend)
@@ -89,8 +94,3 @@ class Encoder(nn.Module):
     @property
     def _first(self) -> Block:
         return cast(Block, self.blocks[0])
-
-
-def _attend(mask: Tensor) -> Tensor | None:
-    """(R, n) -> (R, 1, 1, n), or None where nothing is padding: the fused kernel is faster without."""
-    return None if bool(mask.all()) else mask[:, None, None, :]

@@ -68,4 +68,4 @@ def _masked_mean(value: Tensor, mask: Tensor | None) -> Tensor:
 
 def mean_path(query: Tensor, field: Field) -> Tensor:
     """abar(q) of eq:dout alone, for training and point predictions: unit `query` (..., m, d) gives (..., m, d)."""
-    return weighted_mean(query, field.key, field.key_value, field.mask) + field.centre
+    return weighted_mean(query, field.key, field.key_value + field.centre, field.mask)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 def unit(x: Tensor) -> Tensor:
     """x / |x| along the last axis; a zero vector stays zero."""
-    return F.normalize(x, dim=-1, eps=1e-30)
+    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp(min=1e-30)
 
 
 def logits(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:

@@ -25,7 +25,7 @@ from levyscreen.operator.timestamps import Timestamps, product_into
 class Lattice:
     """The queries, projected and not yet normalised: q_vt = variable_v + time_t, a head at a time."""
 
-    variable: Tensor  # (V, H, 1, d)
+    variable: Tensor  # (H, V, d)
     time: Tensor  # (H, d, T)
     scale: Tensor  # (V, H, 1, T) sqrt(d) / (|q_vt| ln 2): turns inner products into binary logarithms of kappa
 
@@ -37,8 +37,7 @@ class Lattice:
         # Two parts that cancel leave a rounding, which has no direction: as a zero vector, equally like every key.
         real = norm > 4 * torch.finfo(norm.dtype).eps * parts
         scale = torch.where(real, math.sqrt(time.shape[-1]) / math.log(2) / norm.clamp(min=1e-30), 0.0)
-        by_variable = variable.transpose(0, 1).unsqueeze(2).contiguous()
-        return cls(by_variable, time.transpose(1, 2).contiguous(), scale.transpose(0, 1).unsqueeze(2).contiguous())
+        return cls(variable, time.transpose(1, 2).contiguous(), scale.transpose(0, 1).unsqueeze(2).contiguous())
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class LatticeReader:
         rows = torch.cat([value, second.unsqueeze(-1), torch.ones_like(second).unsqueeze(-1)], dim=-1)
         self.rows = rows.transpose(1, 2).contiguous()  # (H, d + 2, n or L)
         self.by_time = key @ lattice.time  # (H, n, T)
-        self.by_variable = (lattice.variable @ key.transpose(1, 2)).transpose(2, 3)  # (V, H, n, 1)
+        self.by_variable = (lattice.variable @ key.transpose(1, 2)).transpose(0, 1).unsqueeze(3)  # (V, H, n, 1)
 
     def read(self, variables: slice) -> LatticeReading:
         """Mean path and signals, and with timestamps the beam, of some variables at all times."""
