@@ -1,0 +1,56 @@
+"""What every uncertainty estimator of the paper's tables has in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from levyscreen.model.network import Network
+from levyscreen.types import Batch
+
+Networks = Mapping[str, Sequence[Network]]  # trained, by what they are: see Estimator.reads
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an estimator says of each query of a batch, (R, m) each; where a query is padding, nothing is meant."""
+
+    prediction: Tensor  # z units; what the uncertainty is about, and whose errors it is scored on
+    uncertainty: Tensor  # larger: less trusted
+
+
+class Estimator(ABC):
+    """One way to say how far each prediction should be believed (app:details, "Baseline suite").
+
+    Made from trained networks, fitted where it has something to fit, then asked batch by batch.
+    """
+
+    title: ClassVar[str]  # its row in a table
+    passes: ClassVar[int] = 1  # forward passes a query
+    reads: ClassVar[str] = "levy"  # the network that predicts: levy, softmax, ensemble, nll, beta-nll or tnp-d
+    needs_labels: ClassVar[bool] = False  # fits its uncertainty on targets: the lower block of tab:unc_interp
+    in_units: ClassVar[bool] = False  # its uncertainty is a standard deviation of the prediction, calibrated or not
+
+    def __init__(self, networks: Networks):
+        self.networks = networks[self.reads]  # of an ensemble all members, else one
+
+    @property
+    def network(self) -> Network:
+        """The one that predicts, or an ensemble's first."""
+        return self.networks[0]
+
+    def fit(self, train: Sequence[Batch], validation: Sequence[Batch], seed: int = 0) -> None:  # noqa: B027
+        """Fits what the estimator has to fit, on training and validation records alone; most have nothing."""
+
+    @abstractmethod
+    def __call__(self, batch: Batch) -> Estimate:
+        """One batch, in inference mode and without gradients. Called from several threads at once."""
+
+    @property
+    def own_mean(self) -> bool:
+        """Whether it predicts otherwise than the point model, and so ranks errors of its own."""
+        return self.reads != "levy"
