@@ -19,12 +19,12 @@ from levyscreen.config import TrainingConfig
 from levyscreen.continuum import WINDOW, Asker, ContinuumSettings, continuum, timelines
 from levyscreen.learn.losses import summed_loss
 from levyscreen.model.network import Network, build
-from levyscreen.operator import LatticeReader, RandomMeasure, Timestamps
 from levyscreen.parallel import each
 from levyscreen.questions import TOKENS, ask
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.records.hiding import hide
 from levyscreen.store import Model, load_members
+from levyscreen.study.continuum import drawn_spread
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.dev
         + work.lattice_deviation(few_lengths, _times(few), queries, config)
         + work.draws(len(few), queries, DRAWS, config)
     )
-    draw_times, draw_ratios = in_turn([lambda: compute(plain, [few]), lambda: drawn_spread(full, few)], RUNS)
+    draw_times, draw_ratios = in_turn([lambda: compute(plain, [few]), lambda: drawn_spread(full, few, DRAWS)], RUNS)
     return [
         Row(f"continuum of {len(readings)} records, compute", times[0], ceiling=limits.seconds(least)),
         Row("continuum with deviation", times[1], "continuum", ratios[1], limits.seconds(least_deviation)),
@@ -149,34 +149,6 @@ def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.dev
 def _times(readings: Readings) -> list[int]:
     """How many different times each record has readings at."""
     return [len(np.unique(part)) for part in np.split(readings.time, readings.offsets[1:-1])]
-
-
-def drawn_spread(asker: Asker, readings: Readings) -> list[torch.Tensor]:
-    """Standard deviation of K drawn predictions for every query of the lattice, (V, T) a record."""
-
-    @torch.no_grad()
-    def of_batch(rows: NDArray[np.int64]) -> list[torch.Tensor]:
-        part = readings.take(rows)
-        batch = Batcher(part, np.zeros(len(part.time), dtype=bool)).batch(np.arange(len(part))).to(asker.device)
-        field = asker.model.network.record_side(batch)
-        each_one = zip(part.lengths.tolist(), part.record_id.tolist(), strict=True)
-        return [
-            _drawn_spread(asker, field.record(row, n), batch.time[row, :n], record_id)
-            for row, (n, record_id) in enumerate(each_one)
-        ]
-
-    return [spread for batch in each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device) for spread in batch]
-
-
-def _drawn_spread(asker: Asker, field: Field, time: torch.Tensor, record_id: int) -> torch.Tensor:
-    decode, step = asker.model.network.levy(), 6  # variables at once
-    reader = LatticeReader(asker.lattice, field, decode.tau, Timestamps.of(time, field, decode.grid))
-    head = asker.head.around(field.centre[0, :, 0])
-    parts = [reader.read(slice(first, first + step)) for first in range(0, len(asker.variable), step)]
-    highest = torch.stack([p.intensity.amax((0, 3)) for p in parts if p.intensity is not None]).amax(0)
-    measure = RandomMeasure(decode.tau * highest, DRAWS, 0, record_id)
-    samples = (sample.flatten(0, 1)[None] for part in parts for sample in reader.draw(part, measure))
-    return torch.stack([head(sample).view(-1, DRAWS).std(-1) for sample in samples])
 
 
 def training(model: Model, readings: Readings, device: torch.device, limits: Ceilings) -> list[Row]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, train, validate
+from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, study, train, validate
 from levyscreen.cli.common import stderr
 from levyscreen.errors import LevyscreenError, UsageError
 
@@ -29,6 +29,7 @@ app.command("train")(train.command)
 app.command("calibrate")(calibrate.command)
 app.command("evaluate")(evaluate.command)
 app.command("plot")(plot.command)
+app.command("study")(study.command)
 app.command("validate")(validate.command)
 app.add_typer(cache.app, name="cache")
 

@@ -1,0 +1,78 @@
+"""`study ablations`: what the index space, the grid, the rate, the size and the sampled path give up (tab:abl)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from levyscreen import machine
+from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.study.answers import Answered, answer, scores
+from levyscreen.study.networks import MissingNetwork
+
+if TYPE_CHECKING:
+    from levyscreen.model.network import Network
+    from levyscreen.study.results import Results
+    from levyscreen.study.stage import Stage
+
+# A training each, by the name of its folder: what differs from the default model.
+TRAINED: dict[str, dict[str, Any]] = {
+    "levy": {},
+    "softmax": {"decode": "softmax"},
+    "time-8": {"time_cells": 8, "channel_cells": 1},
+    "time-32": {"time_cells": 32, "channel_cells": 1},
+    "time-64": {"time_cells": 64, "channel_cells": 1},
+    "grid-8x4": {"time_cells": 8, "channel_cells": 4},
+    "grid-32x8": {"time_cells": 32},
+    "grid-16x16": {"channel_cells": 16},
+    "sampled": {"path": "sampled"},
+    "width-64": {"width": 64, "feed_forward": 256},
+    "width-256": {"width": 256, "heads": 8, "feed_forward": 1024},
+}
+TAUS = (0.1, 0.5, 1.0, 2.0)  # of the default model, not trained anew
+
+
+def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda line: None) -> None:
+    """Runs what has no result yet, one dataset and seed; without training, what is trained."""
+    dataset, seed = stage.networks.dataset.name, stage.networks.seed
+    for name, settings in TRAINED.items():
+        if results.has(dataset, seed, name):
+            continue
+        try:
+            network = stage.networks.model(name, settings).network
+        except MissingNetwork as missing:
+            say(f"{name} left out: {missing}")
+            continue
+        results.write(dataset, seed, name, _figures(stage, network, softmax=name == "softmax"))
+        say(f"{dataset} seed {seed} {name}: done")
+    for tau in TAUS:
+        name = f"tau-{tau}"
+        if not results.has(dataset, seed, name):
+            network = stage.networks.model().network
+            network.levy().tau = tau
+            results.write(dataset, seed, name, _figures(stage, network))
+
+
+def _figures(stage: Stage, network: Network, softmax: bool = False) -> dict[str, Any]:
+    """Of the free signals on test targets; of the control its error alone."""
+    names = stage.training.preprocessor.variables.names
+    about = {
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "machine": machine.describe(stage.networks.device),
+    }
+    if softmax:
+        estimator = ESTIMATORS["softmax-dispersion"]({"softmax": [network]})
+        return about | {"mae": _mae(answer(estimator, stage.test))}
+    found: dict[str, Any] = {}
+    for key in ("sigma-hat", "disagreement", "deviation"):
+        estimator = ESTIMATORS[key]({"levy": [network]})
+        answered = answer(estimator, stage.test)
+        found[key] = scores(answer(estimator, stage.validation), answered, names, estimator.in_units)
+        found["mae"] = _mae(answered)
+    return about | found
+
+
+def _mae(answered: Answered) -> float:
+    return float(np.mean(answered.error))

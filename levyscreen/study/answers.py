@@ -1,0 +1,180 @@
+"""An estimator's answers to hidden targets, and the scores that the tables hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from levyscreen.calibrate import (
+    ause,
+    coverage,
+    crps_gaussian,
+    fit_calibration,
+    flagged_excess,
+    spearman,
+)
+from levyscreen.parallel import each
+from levyscreen.questions import TOKENS
+from levyscreen.records.batches import Batcher, by_tokens
+from levyscreen.records.hiding import hide
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.config import Protocol
+    from levyscreen.estimators.base import Estimator
+    from levyscreen.records.preprocessor import Readings
+    from levyscreen.types import Batch
+
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+CURVE_POINTS = 50
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Hidden targets of some records, in batches that every estimator is asked alike."""
+
+    batches: Sequence[Batch]
+
+    @classmethod
+    def of(cls, readings: Readings, hidden: NDArray[np.bool_], device: torch.device) -> Questions:
+        """Of every record that has both context and targets, longest first."""
+        batcher = Batcher(readings, hidden)
+        asked = np.flatnonzero((batcher.context_lengths > 0) & (np.diff(batcher.query_offsets) > 0))
+        plan = by_tokens(batcher.context_lengths[asked], TOKENS)
+        return cls([batcher.batch(asked[rows]).to(device) for rows in plan])
+
+    @classmethod
+    def hidden(cls, readings: Readings, protocol: Protocol, seed: int, device: torch.device, fold: int = 0) -> Questions:
+        """Under the protocol's hiding."""
+        return cls.of(readings, hide(readings, protocol.hide, seed, protocol.max_targets, fold), device)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """All queries pooled, (N,) each, in the order of the batches."""
+
+    record: NDArray[np.int64]
+    variable: NDArray[np.int64]
+    truth: NDArray[np.float64]  # z units
+    prediction: NDArray[np.float64]
+    uncertainty: NDArray[np.float64]
+    seconds: float  # wall-clock of the passes
+
+    @property
+    def error(self) -> NDArray[np.float64]:
+        """|prediction - truth|."""
+        return np.abs(self.prediction - self.truth)
+
+
+def answer(estimator: Estimator, questions: Questions) -> Answered:
+    """Asks an estimator, its batches side by side."""
+
+    @torch.no_grad()
+    def one(batch: Batch) -> tuple[NDArray[np.float64], ...]:
+        estimate, mask = estimator(batch), batch.query_mask
+        record = batch.record[:, None].expand_as(mask)
+        fields = (record, batch.query_variable, batch.target, estimate.prediction, estimate.uncertainty)
+        return tuple(field[mask].cpu().numpy() for field in fields)
+
+    device = questions.batches[0].time.device
+    start = time.perf_counter()
+    columns = zip(*each(one, questions.batches, device), strict=True)
+    record, variable, *floats = (np.concatenate(column) for column in columns)
+    seconds = time.perf_counter() - start
+    return Answered(record, variable, *(column.astype(np.float64) for column in floats), seconds)
+
+
+def scores(validation: Answered, test: Answered, names: Sequence[str], in_units: bool) -> dict[str, Any]:
+    """Every figure of an estimator on test targets; scales and quantiles are fitted on the validation targets alone.
+
+    Uncalibrated, then with the affine scale of all variables together (sec:setup), then with one a variable.
+    """
+    error, signal = test.error, test.uncertainty
+    found: dict[str, Any] = {
+        "records": len(np.unique(test.record)),
+        "queries": len(error),
+        "seconds": test.seconds,
+        "mae": float(error.mean()),
+        "crps_raw": _crps(test, signal) if in_units else None,
+        **_ranking(test, signal),
+    }
+    lowest = min(0.0, float(validation.uncertainty.min()))  # a scale is fitted to what is 0 at least
+    for by in ("global", "variable"):
+        calibration = fit_calibration(
+            validation.uncertainty - lowest,
+            "uncertainty",
+            validation.prediction,
+            validation.truth,
+            validation.variable,
+            names,
+            by=by,
+            levels=LEVELS,
+        )
+        scale = calibration.scale(np.maximum(signal - lowest, 0), test.variable)
+        half = {level: calibration.half_width(scale, test.variable, level) for level in LEVELS}
+        found["global" if by == "global" else "by_variable"] = _calibrated(test, scale, half)
+    return found
+
+
+def _calibrated(
+    test: Answered, scale: NDArray[np.floating[Any]], conformal: dict[float, NDArray[np.floating[Any]]]
+) -> dict[str, Any]:
+    from scipy.stats import norm
+
+    gaussian = {level: norm.ppf(0.5 + level / 2) * scale for level in LEVELS}
+    found: dict[str, Any] = {"crps": _crps(test, scale), **_ranking(test, scale)}
+    for name, half_widths in (("", gaussian), ("conformal_", conformal)):
+        found[f"{name}coverage"] = {
+            str(level): coverage(test.prediction, half, test.truth) for level, half in half_widths.items()
+        }
+        found[f"{name}width"] = {str(level): _median_width(half) for level, half in half_widths.items()}
+    return found
+
+
+def _median_width(half: NDArray[np.floating[Any]]) -> float | None:
+    """None where half of the targets have no finite interval."""
+    width = float(np.median(2 * half))
+    return width if np.isfinite(width) else None
+
+
+def _ranking(test: Answered, uncertainty: NDArray[np.floating[Any]]) -> dict[str, Any]:
+    """By query and by patient, and the course of the error as the least trusted are left out."""
+    error = test.error
+    return {
+        "spearman": spearman(uncertainty, error),
+        "ause": ause(uncertainty, error),
+        "patient": _by_patient(test, uncertainty),
+        "curve": {"signal": sparsification(uncertainty, error), "oracle": sparsification(error, error)},
+    }
+
+
+def sparsification(order_by: NDArray[np.floating[Any]], error: NDArray[np.floating[Any]]) -> list[float]:
+    """Mean error of what is left, as a share of that of all, after leaving out 0, 1/50, ... 49/50 of the queries."""
+    kept = error[np.argsort(-order_by, kind="stable")]
+    starts = np.floor(np.arange(CURVE_POINTS) / CURVE_POINTS * len(kept)).astype(np.int64)
+    return [float(kept[start:].mean() / error.mean()) for start in starts]
+
+
+def _crps(test: Answered, scale: NDArray[np.floating[Any]]) -> float:
+    return float(crps_gaussian(test.prediction, np.maximum(scale, 0), test.truth).mean())
+
+
+def _by_patient(test: Answered, uncertainty: NDArray[np.floating[Any]]) -> dict[str, float]:
+    """Mean uncertainty of each record against its mean error (tab:cohort, upper block)."""
+    count = np.bincount(test.record)
+    asked = count > 0
+    signal, error = (
+        np.bincount(test.record, values)[asked] / count[asked] for values in (uncertainty, test.error)
+    )
+    ids = np.flatnonzero(asked)
+    return {
+        "spearman": spearman(signal, error),
+        "flagged_decile_excess": flagged_excess(signal, error, 0.1, ids),
+        "mae": float(error.mean()),
+    }

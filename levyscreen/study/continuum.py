@@ -1,0 +1,141 @@
+"""`study continuum`: what the dense timeline costs by each way (tab:cohort, lower block)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from levyscreen import machine
+from levyscreen.continuum import Asker, ContinuumSettings, timelines
+from levyscreen.estimators.dropout import MonteCarloDropout
+from levyscreen.operator import LatticeReader, RandomMeasure, Timestamps
+from levyscreen.parallel import each
+from levyscreen.questions import TOKENS
+from levyscreen.records.batches import Batcher, by_tokens
+from levyscreen.study.datasets import read
+from levyscreen.study.networks import MissingNetwork
+from levyscreen.study.stage import SCREENED
+from levyscreen.types import Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.operator import Field
+    from levyscreen.records.preprocessor import Readings
+    from levyscreen.study.results import Results
+    from levyscreen.study.stage import Stage
+
+RECORDS = 64  # of the cohort, evenly chosen; each way asks the same ones
+DRAWS = 50
+AT_ONCE = 6  # variables whose beam is held for the draws
+
+
+def time_all(stage: Stage, results: Results, say: Callable[[str], None] = lambda line: None) -> None:
+    """Times each way on some records of the cohort that no training saw; one after the other, each after a warm-up."""
+    dataset, seed = stage.networks.dataset.name, stage.networks.seed
+    model = stage.networks.model()
+    readings = _some(stage)
+    asker, full = (Asker(model, ContinuumSettings(with_deviation=flag), stage.networks.device) for flag in (False, True))
+    ways: dict[str, Callable[[Readings], object]] = {
+        "free": lambda of: list(timelines(asker, [of])),
+        "with-deviation": lambda of: list(timelines(full, [of])),
+        "ensemble": lambda of: [list(timelines(member, [of])) for member in _members(stage)],
+        "draws": lambda of: drawn_spread(full, of, DRAWS),
+        "dropout": lambda of: dropped_spread(asker, of),
+    }
+    one_pass = None
+    for name, way in ways.items():
+        if results.has(dataset, seed, name) and name != "free":
+            continue
+        try:
+            seconds = _timed(way, readings)
+        except MissingNetwork as missing:
+            say(f"{name} left out: {missing}")
+            continue
+        one_pass = one_pass or seconds
+        say(f"{name}: {seconds:.1f} s for {len(readings)} records, {seconds / one_pass:.1f} times one pass")
+        found = {"seconds": seconds, "times": seconds / one_pass, "records": len(readings)}
+        queries = len(readings) * len(asker.variable) * len(asker.time_hours)
+        results.write(dataset, seed, name, found | {"queries": queries, "machine": machine.describe(asker.device)})
+
+
+def drawn_spread(asker: Asker, readings: Readings, draws: int) -> list[torch.Tensor]:
+    """Standard deviation of K drawn predictions for every query of the lattice, (V, T) a record; asks the beam."""
+
+    @torch.no_grad()
+    def of_batch(rows: NDArray[np.int64]) -> list[torch.Tensor]:
+        part = readings.take(rows)
+        batch = _whole(part).to(asker.device)
+        field = asker.model.network.record_side(batch)
+        each_one = zip(part.lengths.tolist(), part.record_id.tolist(), strict=True)
+        return [
+            _drawn_spread(asker, field.record(row, n), batch.time[row, :n], draws, record_id)
+            for row, (n, record_id) in enumerate(each_one)
+        ]
+
+    return [spread for batch in each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device) for spread in batch]
+
+
+def _drawn_spread(asker: Asker, field: Field, time: torch.Tensor, draws: int, record_id: int) -> torch.Tensor:
+    decode = asker.model.network.levy()
+    reader = LatticeReader(asker.lattice, field, decode.tau, Timestamps.of(time, field, decode.grid))
+    head = asker.head.around(field.centre[0, :, 0])
+    parts = [reader.read(slice(first, first + AT_ONCE)) for first in range(0, len(asker.variable), AT_ONCE)]
+    highest = torch.stack([p.intensity.amax((0, 3)) for p in parts if p.intensity is not None]).amax(0)
+    measure = RandomMeasure(decode.tau * highest, draws, 0, record_id)
+    samples = (sample.flatten(0, 1)[None] for part in parts for sample in reader.draw(part, measure))
+    return torch.stack([head(sample).view(-1, draws).std(-1) for sample in samples])
+
+
+def dropped_spread(asker: Asker, readings: Readings) -> list[torch.Tensor]:
+    """Standard deviation of the dropout passes for every query of the lattice, (R, V T) a batch."""
+    dropout = MonteCarloDropout({"levy": [asker.model.network]})
+    times, variables = len(asker.time_hours), len(asker.variable)
+    horizon = np.float32(asker.model.preprocessor.variables.horizon_hours)
+    time = torch.from_numpy(np.tile(asker.time_hours / horizon, variables))
+    variable = torch.from_numpy(np.repeat(asker.variable, times))
+
+    def of_batch(rows: NDArray[np.int64]) -> torch.Tensor:
+        batch = _whole(readings.take(rows))
+        shape = len(rows), len(time)
+        asked = replace(
+            batch,
+            query_time=time.expand(shape),
+            query_variable=variable.expand(shape),
+            query_mask=torch.ones(shape, dtype=torch.bool),
+            target=torch.zeros(shape),
+        )
+        return dropout.spread(asked.to(asker.device))
+
+    return list(each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device))
+
+
+def _whole(readings: Readings) -> Batch:
+    """All readings as context."""
+    return Batcher(readings, np.zeros(len(readings.time), dtype=bool)).batch(np.arange(len(readings)))
+
+
+def _members(stage: Stage) -> list[Asker]:
+    model, device = stage.networks.model(), stage.networks.device
+    networks = stage.networks.networks("ensemble")
+    return [Asker(replace(model, network=network), ContinuumSettings(), device) for network in networks]
+
+
+def _some(stage: Stage) -> Readings:
+    dataset = stage.networks.dataset
+    readings = stage.networks.model().preprocessor.apply(read(dataset, stage.data, dataset.screening))
+    few, many = SCREENED
+    rows = np.flatnonzero((readings.lengths >= few) & (readings.lengths <= many))
+    return readings.take(rows[:: max(1, len(rows) // RECORDS)][:RECORDS])
+
+
+def _timed(way: Callable[[Readings], object], readings: Readings) -> float:
+    way(readings.take(np.arange(2)))
+    start = time.perf_counter()
+    way(readings)
+    return time.perf_counter() - start

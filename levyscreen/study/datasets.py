@@ -1,0 +1,68 @@
+"""Where a study's records come from, and under which protocol they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from levyscreen.config import PAPER, Protocol
+from levyscreen.errors import UsageError
+from levyscreen.records.cache import read_cohort
+from levyscreen.records.ushcn import read_ushcn
+
+if TYPE_CHECKING:
+    from levyscreen.records.cohort import Cohort
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A cohort to train and judge on and, where there is one, a second that is only screened."""
+
+    name: str
+    title: str  # as tables label it
+    training: Path  # in the data folder
+    screening: Path | None
+    read: Callable[[Path], Cohort]
+    shipped: dict[int, str]  # by seed, a shipped model that is this dataset's trained network
+    protocol: Protocol = PAPER
+
+
+DATASETS = {
+    d.name: d
+    for d in (
+        Dataset(
+            "physionet2012",
+            "PhysioNet 2012",
+            Path("physionet2012/set-a.tar.gz"),
+            Path("physionet2012/set-b.tar.gz"),
+            read_cohort,
+            {0: "physionet2012-paper"},
+        ),
+        Dataset(
+            "ushcn",
+            "USHCN, rebuilt",
+            Path("ushcn/small_chunked_sporadic_rebuilt.csv.gz"),
+            None,
+            read_ushcn,
+            {},
+        ),
+    )
+}
+
+
+def dataset(name: str) -> Dataset:
+    """By name. Raises UsageError for an unknown one."""
+    if name not in DATASETS:
+        raise UsageError(f"unknown dataset '{name}': use {' or '.join(DATASETS)}")
+    return DATASETS[name]
+
+
+def read(chosen: Dataset, data: Path, path: Path | None) -> Cohort:
+    """One of a dataset's cohorts. Raises UsageError where the data folder lacks it."""
+    if path is None:
+        raise UsageError(f"{chosen.title} has no second cohort to screen")
+    if not (data / path).exists():
+        raise UsageError(f"{data / path} is not there: name the folder that holds {path} with --data")
+    return chosen.read(data / path)

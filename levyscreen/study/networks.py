@@ -1,0 +1,88 @@
+"""The trained networks that a study's estimators read: loaded where they are, trained where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from levyscreen.config import ModelConfig, TrainingConfig
+from levyscreen.errors import UsageError
+from levyscreen.store import CONFIG, Model, load_members, load_model, member_path, shipped_folder
+from levyscreen.training import train, train_member
+
+if TYPE_CHECKING:
+    import torch
+
+    from levyscreen.learn.fit import Watch
+    from levyscreen.model.network import Network
+    from levyscreen.records.cohort import Cohort
+    from levyscreen.study.datasets import Dataset
+
+MEMBERS = 5  # of the deep ensemble
+# What Estimator.reads may name, and how it differs from the point model; an ensemble is that model and four more.
+KINDS: dict[str, dict[str, Any]] = {
+    "levy": {},
+    "ensemble": {},
+    "softmax": {"decode": "softmax"},
+    "nll": {"head": "nll"},
+    "beta-nll": {"head": "beta-nll"},
+    "tnp-d": {"decode": "tnp-d", "head": "nll"},
+}
+
+
+class MissingNetwork(UsageError):
+    """A network that a study needs is not trained, and training was not asked for."""
+
+
+@dataclass
+class Networks:
+    """The networks of one dataset and seed, under `folder`/dataset/seed-N/kind unless one is shipped."""
+
+    dataset: Dataset
+    seed: int
+    folder: Path
+    cohort: Cohort
+    device: torch.device
+    training: bool = True  # else what is not there raises MissingNetwork
+    watch: Callable[[str], Watch | None] = lambda what: None
+
+    def model(self, kind: str = "levy", settings: dict[str, Any] | None = None) -> Model:
+        """The model folder of a kind, or by `settings` of ModelConfig under a name of its own."""
+        folder = self.path(kind)
+        if not (folder / CONFIG).exists() and not self.training:
+            raise MissingNetwork(f"{folder} holds no trained network: run the study without --no-train")
+        if folder == self.path_of_shipped():
+            return load_model(folder, self.device)
+        changes = KINDS[kind] if settings is None else settings
+        path = changes.get("path", "mean")
+        config = ModelConfig(len(self.cohort.variables), **{k: v for k, v in changes.items() if k != "path"})
+        training = TrainingConfig(seed=self.seed, path=path)
+        return train(
+            self.cohort, folder, self.dataset.protocol, config, training, self.device, True, self.watch(folder.name)
+        )
+
+    def networks(self, kind: str) -> Sequence[Network]:
+        """What an estimator that reads `kind` is made from."""
+        model = self.model("levy" if kind == "ensemble" else kind)
+        if kind != "ensemble":
+            return [model.network]
+        for member in range(self.seed + 1, self.seed + MEMBERS):
+            if not self.training and not member_path(model.folder, member).exists():
+                raise MissingNetwork(f"{model.folder} lacks member {member} of its ensemble")
+            train_member(self.cohort, model, member, self.device, True, self.watch(f"member {member}"))
+        return [model.network, *load_members(model, self.device)]
+
+    def path(self, kind: str) -> Path:
+        """Where the model of a kind lies; an ensemble's first member is the point model."""
+        kind = "levy" if kind == "ensemble" else kind
+        shipped = self.path_of_shipped()
+        if kind == "levy" and shipped is not None:
+            return shipped
+        return self.folder / self.dataset.name / f"seed-{self.seed}" / kind
+
+    def path_of_shipped(self) -> Path | None:
+        """The shipped model's folder, where this dataset and seed have one."""
+        name = self.dataset.shipped.get(self.seed)
+        return None if name is None else shipped_folder() / name

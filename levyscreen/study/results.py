@@ -1,0 +1,51 @@
+"""A study's folder: a JSON file for each run, written whole as the run ends, so that a second call goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from levyscreen import outputs
+from levyscreen.errors import LevyscreenError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Results:
+    """The runs of one study under `folder`/study/dataset/seed-N/name.json."""
+
+    folder: Path
+    study: str
+
+    def path(self, dataset: str, seed: int, name: str) -> Path:
+        """Where a run's result lies."""
+        return self.folder / self.study / dataset / f"seed-{seed}" / f"{name}.json"
+
+    def has(self, dataset: str, seed: int, name: str) -> bool:
+        """Whether a run is done."""
+        return self.path(dataset, seed, name).exists()
+
+    def write(self, dataset: str, seed: int, name: str, found: dict[str, Any]) -> None:
+        """Keeps what a run found."""
+        about = {"format": FORMAT, "study": self.study, "dataset": dataset, "seed": seed, "name": name}
+        outputs.write_json(self.path(dataset, seed, name), about | found)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every run done so far, by dataset, name and seed. Raises LevyscreenError for a damaged file."""
+        return sorted(
+            (_read(path) for path in (self.folder / self.study).glob("*/seed-*/*.json")),
+            key=lambda run: (run["dataset"], run["name"], run["seed"]),
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if run["format"] == FORMAT:
+            return run
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise LevyscreenError(f"{path} is no result of a study ({error}): delete it, and its run is made anew") from error
+    raise LevyscreenError(f"{path} has format {run['format']!r}; this version reads {FORMAT}: delete it to run anew")

@@ -1,0 +1,75 @@
+"""A whole study: its runs seed by seed, then its tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from levyscreen import outputs
+from levyscreen.errors import UsageError
+from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.study import datasets, figures, tables
+from levyscreen.study.ablations import ablate
+from levyscreen.study.continuum import time_all
+from levyscreen.study.networks import Networks
+from levyscreen.study.ranking import rank
+from levyscreen.study.results import Results
+from levyscreen.study.stage import Stage
+from levyscreen.study.stress import stress
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, and where things lie."""
+
+    study: str
+    dataset: str
+    seeds: Sequence[int]
+    estimators: Sequence[str] | None  # all where None
+    data: Path
+    out: Path
+    networks: Path
+
+
+def run(request: Request, device: torch.device, training: bool, say: Callable[[str], None]) -> None:
+    """Runs what has no result yet. Raises UsageError for an unknown dataset or estimator, or data that is not there."""
+    names = list(ESTIMATORS) if request.estimators is None else list(request.estimators)
+    unknown = [name for name in names if name not in ESTIMATORS]
+    if unknown:
+        raise UsageError(f"unknown estimator '{unknown[0]}': use {', '.join(ESTIMATORS)}")
+    dataset = datasets.dataset(request.dataset)
+    cohort = datasets.read(dataset, request.data, dataset.training)
+    results = Results(request.out, request.study)
+    for seed in request.seeds:
+        stage = Stage(Networks(dataset, seed, request.networks, cohort, device, training), request.data)
+        if request.study in ("interpolation", "cohort"):
+            rank(stage, results, names, say)
+        else:
+            {"continuum": time_all, "stress": stress, "ablations": ablate}[request.study](stage, results, say)
+
+
+def report(study: str, out: Path) -> list[Path]:
+    """Writes table.parquet, table.md and the figures of a study's runs so far."""
+    import pyarrow as pa
+
+    results = Results(out, study)
+    folder = out / study
+    outputs.write_parquet(
+        folder / "table.parquet", pa.Table.from_pandas(tables.long_table(results), preserve_index=False), {"study": study}
+    )
+    outputs.write_text(folder / "table.md", tables.markdown(results))
+    return [folder / "table.parquet", folder / "table.md", *figures.draw(results, folder)]
+
+
+def seed_list(text: str) -> list[int]:
+    """`0`, `0,2` or `0-4`. Raises UsageError for anything else."""
+    try:
+        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        return [seed for first, *last in ends for seed in range(first, (last or [first])[0] + 1)]
+    except ValueError:
+        raise UsageError(f"seeds are numbers, by comma or as a range such as 0-4; got '{text}'") from None

@@ -1,0 +1,204 @@
+"""Tables of a study's runs: each figure's mean and spread over seeds, with the paper's beside it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.study.datasets import DATASETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from levyscreen.study.results import Results
+
+
+KEYS = ["name", "figure", "seeds", "mean", "std", "paper_mean", "paper_std"]
+# The columns of each table of a study: figure, its title, digits.
+BLOCKS: dict[str, tuple[tuple[str, dict[str, tuple[str, int]]], ...]] = {
+    "interpolation": (
+        (
+            "error ranking, every signal as it is",
+            {"spearman": ("Spearman", 3), "ause": ("AUSE", 3), "mae_change": ("change of MAE", 3), "mae": ("MAE", 3)},
+        ),
+        (
+            "predictive distributions",
+            {
+                "global_crps": ("CRPS, one scale", 4),
+                "crps_raw": ("CRPS, uncalibrated", 4),
+                "by_variable_crps": ("CRPS, a scale a variable", 4),
+            },
+        ),
+        (
+            "every signal calibrated by variable",
+            {
+                "by_variable_spearman": ("Spearman", 3),
+                "by_variable_ause": ("AUSE", 3),
+                "by_variable_patient_spearman": ("patient Spearman", 3),
+                "by_variable_patient_flagged_decile_excess": ("flagged decile", 3),
+            },
+        ),
+        (
+            "coverage of the 80, 90 and 95 % intervals, one scale",
+            {
+                f"global_{kind}coverage_{level}": (f"{title} {level:.0%}", 3)
+                for kind, title in (("", "Gaussian"), ("conformal_", "conformal"))
+                for level in (0.8, 0.9, 0.95)
+            },
+        ),
+    ),
+    "cohort": (
+        (
+            "patients never seen, every signal as it is",
+            {
+                "patient_spearman": ("Spearman", 3),
+                "patient_flagged_decile_excess": ("flagged decile", 3),
+                "patient_mae": ("MAE", 3),
+                "ause": ("AUSE by query", 3),
+                "seconds": ("seconds", 1),
+            },
+        ),
+        (
+            "patients never seen, calibrated by variable",
+            {
+                "by_variable_patient_spearman": ("Spearman", 3),
+                "by_variable_patient_flagged_decile_excess": ("flagged decile", 3),
+                "by_variable_ause": ("AUSE by query", 3),
+                "by_variable_crps": ("CRPS", 4),
+            },
+        ),
+    ),
+    "continuum": (("the dense timeline", {"seconds": ("seconds", 1), "times": ("times one pass", 2)}),),
+    "stress": (
+        (
+            "rank correlation of what the model says with its error, over levels of context",
+            {
+                "spearman_with_error_sigma-hat_scale": ("sigma_hat, scaled", 3),
+                "spearman_with_error_deviation_scale": ("deviation, scaled", 3),
+                "spearman_with_error_deviation": ("deviation", 3),
+                "spearman_with_error_disagreement": ("disagreement", 3),
+            },
+        ),
+    ),
+    "ablations": (
+        (
+            "what differs from the default",
+            {
+                "parameters": ("parameters", 0),
+                "mae": ("MAE", 4),
+                "mae_over_control": ("over the softmax control", 3),
+                "mae_over_mean_path": ("over the mean path", 3),
+                "disagreement_ause": ("AUSE, disagreement", 3),
+                "deviation_ause": ("AUSE, deviation", 3),
+                "sigma-hat_spearman": ("Spearman, sigma_hat", 3),
+                "sigma-hat_global_coverage_0.8": ("coverage at 80 %", 3),
+            },
+        ),
+    ),
+}
+
+
+def long_table(results: Results) -> pd.DataFrame:
+    """A row for each (dataset, name, figure): seeds, mean and sample standard deviation, and the paper's two."""
+    runs = results.read()
+    found = pd.DataFrame(
+        [
+            {"dataset": run["dataset"], "name": run["name"], "seed": run["seed"], "figure": figure, "value": value}
+            for run in _with_changes(runs)
+            for figure, value in run["figures"].items()
+        ],
+        columns=["dataset", "name", "seed", "figure", "value"],
+    )
+    by = ["dataset", "name", "figure"]
+    ours = found.groupby(by, sort=False)["value"].agg(seeds="count", mean="mean", std="std", least="min", most="max")
+    paper = paper_values(results.study).rename(columns={"mean": "paper_mean", "std": "paper_std"})
+    return ours.reset_index().merge(paper, on=by, how="outer").sort_values(by, ignore_index=True)
+
+
+def paper_values(study: str) -> pd.DataFrame:
+    """What the paper's tables say, by dataset, name and figure: table, mean and std."""
+    with (files("levyscreen.study") / "paper.csv").open(encoding="utf-8") as file:
+        values = pd.read_csv(file)
+    return values[values["study"] == study].drop(columns="study")
+
+
+def figures_of(run: dict[str, Any]) -> dict[str, float]:
+    """A run's figures by the names that tables use; nested ones joined by an underscore, texts left out."""
+
+    def walk(value: Any, name: str) -> Iterable[tuple[str, float]]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from walk(inner, f"{name}_{key}" if name else str(key))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, float(value)
+
+    apart = ("format", "seed", "machine", "curve", "levels")
+    return dict(walk({key: value for key, value in run.items() if key not in apart}, ""))
+
+
+def _with_changes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs with their figures, among them what the error is against that of other runs of the same seed."""
+    point, control = (
+        {(run["dataset"], run["seed"]): run["mae"] for run in runs if is_one(run)}
+        for is_one in (lambda run: run.get("reads") == "levy" or run["name"] == "levy" and "mae" in run,
+                       lambda run: run["name"] == "softmax")
+    )
+    found = []
+    for run in runs:
+        figures, which = figures_of(run), (run["dataset"], run["seed"])
+        if "mae" in figures and which in point:
+            figures["mae_change"] = figures["mae"] / point[which] - 1
+            figures["mae_over_mean_path"] = figures["mae"] / point[which]
+        if "mae" in figures and which in control:
+            figures["mae_over_control"] = figures["mae"] / control[which]
+        found.append({**run, "figures": figures})
+    return found
+
+
+def markdown(results: Results) -> str:
+    """The study's tables, one a dataset and block of columns."""
+    table, parts = long_table(results), []
+    for name in [d for d in DATASETS if d in set(table["dataset"])]:
+        of_dataset = table[table["dataset"] == name]
+        for title, columns in BLOCKS.get(results.study, ()):
+            parts.append(f"### {DATASETS[name].title}: {title}\n\n{_block(of_dataset, columns)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _block(table: pd.DataFrame, columns: dict[str, tuple[str, int]]) -> str:
+    """A row a name, the cast in the registry's order; each cell ours, and in brackets the paper's."""
+    cells = {(name, figure): rest for name, figure, *rest in table[KEYS].itertuples(index=False)}
+    names = [*(n for n in ESTIMATORS if n in set(table["name"])), *(n for n in table["name"].unique() if n not in ESTIMATORS)]
+    lines = [["", "passes", "seeds", *(title for title, _ in columns.values())]]
+    lines.append(["-"] * len(lines[0]))
+    for name in names:
+        found = {figure: cells.get((name, figure)) for figure in columns}
+        if any(cell is not None for cell in found.values()):
+            seeds = max(0 if cell is None or np.isnan(cell[0]) else int(cell[0]) for cell in found.values())
+            lines.append([*_title(name), str(seeds), *(_cell(found[f], digits) for f, (_, digits) in columns.items())])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _title(name: str) -> tuple[str, str]:
+    """A row's title, and its passes where it is an estimator."""
+    known = ESTIMATORS.get(name)
+    return (name, "") if known is None else (known.title, str(known.passes))
+
+
+def _cell(found: list[float] | None, digits: int) -> str:
+    """`ours ± std (paper ± std)`, what there is of it."""
+    if found is None:
+        return ""
+    _, mean, std, paper_mean, paper_std = found
+    ours, paper = _spread(mean, std, digits), _spread(paper_mean, paper_std, digits)
+    return f"{ours or '-'} ({paper})" if paper else ours
+
+
+def _spread(mean: float, std: float, digits: int) -> str:
+    if np.isnan(mean):
+        return ""
+    return f"{mean:.{digits}f}" + ("" if np.isnan(std) else f" ± {std:.{digits}f}")
