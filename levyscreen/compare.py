@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import torch
 
 from levyscreen.calibrate import flagged_excess, spearman
-from levyscreen.estimators.dropout import dropout_on, dropout_spread
-from levyscreen.estimators.ensemble import ensemble_mean_and_spread
+from levyscreen.estimators.dropout import PASSES, MonteCarloDropout
+from levyscreen.estimators.ensemble import MEMBERS as ENSEMBLE
+from levyscreen.estimators.ensemble import DeepEnsemble
 from levyscreen.model.network import Network
 from levyscreen.parallel import each
 from levyscreen.questions import Answers
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:
+    import torch
     from numpy.typing import NDArray
-
-PASSES = 20
-ENSEMBLE = 5
 
 
 @dataclass
@@ -38,11 +36,12 @@ class Comparison:
     """Runs the rivals as `beside` of a screening, and scores all of them by patient afterwards."""
 
     def __init__(self, network: Network, members: Sequence[Network], records: int, seed: int = 0):
-        self.network, self.members, self.seed = network, members, seed
+        self.passes = MonteCarloDropout({"levy": [network]})
+        self.passes.fit([], [], seed)
+        self.trained = DeepEnsemble({"ensemble": [network, *members]})
         self.count = np.zeros(records, dtype=np.int64)
         self.dropout = _Rival(PASSES, np.zeros(records), np.zeros(records))
         self.ensemble: _Rival | None = None
-        torch.manual_seed(seed)  # what dropout draws from off a CPU; on one, see _dropout
         if len(members) == ENSEMBLE - 1:
             self.ensemble = _Rival(ENSEMBLE, np.zeros(records), np.zeros(records))
 
@@ -50,20 +49,17 @@ class Comparison:
         """Both rivals on the batches that the single pass answered, each timed by itself."""
         for _, answers in answered:
             self.count += np.bincount(answers.record, minlength=len(self.count))
-        with dropout_on(self.network):
-            self._run(self.dropout, answered, self._dropout)
+        self._run(self.dropout, answered, self._dropout)
         if self.ensemble is not None:
             self._run(self.ensemble, answered, self._ensemble)
 
     def _dropout(self, batch: Batch) -> tuple[NDArray[np.float32] | None, NDArray[np.float32]]:
-        """No prediction of its own, and the spread. Drawn from the seed and the batch's first record."""
-        generator = torch.Generator()
-        generator.manual_seed(int(np.random.SeedSequence((self.seed, int(batch.record[0]))).generate_state(1)[0]))
-        return None, _valid(dropout_spread(self.network, batch, PASSES, generator), batch)
+        """No prediction of its own, the single pass has made that; and the spread."""
+        return None, _valid(self.passes.spread(batch), batch)
 
     def _ensemble(self, batch: Batch) -> tuple[NDArray[np.float32] | None, NDArray[np.float32]]:
-        mean, deviation = ensemble_mean_and_spread([self.network, *self.members], batch)
-        return _valid(mean, batch), _valid(deviation, batch)
+        estimate = self.trained(batch)
+        return _valid(estimate.prediction, batch), _valid(estimate.uncertainty, batch)
 
     def _run(
         self,

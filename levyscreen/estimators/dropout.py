@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from levyscreen.model.dropout import Dropout, drawing_from
+from levyscreen.estimators.base import Estimate
+from levyscreen.estimators.seeding import Seeded
+from levyscreen.model.dropout import drawing_from
 from levyscreen.model.network import Network
 from levyscreen.types import Batch
 
+PASSES = 20
 
-@contextmanager
-def dropout_on(network: Network) -> Iterator[None]:
-    """Dropout as in training, everything else as in inference; the decode layer stays on its mean path."""
-    layers = [module for module in network.modules() if isinstance(module, Dropout)]
-    for layer in layers:
-        layer.train()
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.eval()
+
+class MonteCarloDropout(Seeded):
+    """Dropout as in training, everything else as in inference: the decode layer stays on its mean path."""
+
+    title = f"MC dropout ({PASSES} passes)"
+    passes = PASSES
+    in_units = True
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch) -> Estimate:
+        """The point prediction, from a pass without dropout, and the spread."""
+        return Estimate(self.network(batch), self.spread(batch))
+
+    def spread(self, batch: Batch) -> Tensor:
+        """Standard deviation of the passes alone, (R, m), in z units; the same batch, the same passes."""
+        return dropout_spread(self.network, batch, PASSES, self.generator(batch))
 
 
 @torch.no_grad()
 def dropout_spread(
-    network: Network, batch: Batch, passes: int = 20, generator: torch.Generator | None = None
+    network: Network, batch: Batch, passes: int = PASSES, generator: torch.Generator | None = None
 ) -> Tensor:
     """Standard deviation of `passes` stochastic passes, (R, m), in z units.
 
-    What comes before the first dropout is computed once. On a CPU drawn from `generator`, by default from
-    torch.manual_seed's. Dropout must be on, see `dropout_on`.
+    What comes before the first dropout is computed once. Drawn from `generator`, by default torch.manual_seed's.
     """
     embedded = network.embed.token(batch.time, batch.variable, batch.value)
     attended = network.encode.begin(embedded, batch.mask)

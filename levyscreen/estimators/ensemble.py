@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from torch import Tensor
 
+from levyscreen.estimators.base import Estimate, Estimator
 from levyscreen.estimators.dropout import spread
-from levyscreen.model.network import Network
 from levyscreen.types import Batch
 
+MEMBERS = 5
 
-@torch.no_grad()
-def ensemble_mean_and_spread(members: Sequence[Network], batch: Batch) -> tuple[Tensor, Tensor]:
-    """The ensemble's own prediction and its members' standard deviation, (R, m) each, in z units."""
-    return spread(member(batch) for member in members)
+
+class DeepEnsemble(Estimator):
+    """Predicts its members' mean; their standard deviation, in z units, is its uncertainty."""
+
+    title = f"deep ensemble ({MEMBERS}x models)"
+    passes = MEMBERS
+    reads = "ensemble"
+    in_units = True
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch) -> Estimate:
+        """One pass of each member."""
+        return Estimate(*spread(member(batch) for member in self.networks))

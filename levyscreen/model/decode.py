@@ -66,12 +66,17 @@ class LevyDecode(Decode):
 class SoftmaxDecode(Decode):
     """Ordinary scaled dot-product cross-attention."""
 
-    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
-        """See Decode."""
+    def project(self, query: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (R, H, m, d), keys and values (R, H, n, d)."""
         q, k, v = (
             split_heads(projection(x), self.heads)
             for projection, x in ((self.query, query), (self.key, tokens), (self.value, tokens))
         )
+        return q, k, v
+
+    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
+        """See Decode."""
+        q, k, v = self.project(query, tokens)
         return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=unless_whole(mask[:, None, None, :])))
 
 

@@ -16,20 +16,30 @@ _own = threading.local()
 
 @contextmanager
 def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
-    """Dropout on a CPU draws from `generator` meanwhile, in this thread alone; None: from torch.manual_seed's."""
-    before = getattr(_own, "generator", None)
-    _own.generator = generator
+    """Dropout is on meanwhile, in this thread alone and whatever the modules' mode, and draws from `generator`.
+
+    `generator` is of the device that computes; None: torch.manual_seed's. Modules are not touched, since other threads
+    may be reading the same network without dropout.
+    """
+    before = _drawing()
+    _own.drawing = True, generator
     try:
         yield
     finally:
-        _own.generator = before
+        _own.drawing = before
+
+
+def _drawing() -> tuple[bool, torch.Generator | None]:
+    """Whether dropout is on in this thread besides in training, and what it draws from."""
+    drawing: tuple[bool, torch.Generator | None] = getattr(_own, "drawing", (False, None))
+    return drawing
 
 
 class Dropout(nn.Module):
     """Inverted dropout at a probability rounded to 1 / 65,536.
 
     On a CPU a Bernoulli draw an element costs more than the matrix product before it: the generator gives one number at
-    a time. One 64-bit number decides four elements here, an eighth of the time. Follows torch.manual_seed, or on a CPU
+    a time. One 64-bit number decides four elements here, an eighth of the time. Follows torch.manual_seed or
     `drawing_from`.
     """
 
@@ -39,17 +49,25 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` of any shape, zeroed with the probability, the rest scaled by 1 / (1 - probability); in eval mode `x`."""
-        if not self.training or self.probability == 0:
+        on, generator = _drawing()
+        if not (self.training or on) or self.probability == 0:
             return x
         if x.device.type != "cpu":
-            return F.dropout(x, self.probability, training=True)
+            return _elsewhere(x, self.probability, generator)
         dropped = 2 * round(self.probability * _LEVELS / 2)
-        keep = (_random_int16(x.numel()) >= dropped - _LEVELS // 2).view(x.shape)
+        keep = (_random_int16(x.numel(), generator) >= dropped - _LEVELS // 2).view(x.shape)
         return x * keep.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
 
 
-def _random_int16(n: int) -> Tensor:
+def _elsewhere(x: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
+    if generator is None:
+        return F.dropout(x, probability, training=True)
+    keep = torch.empty_like(x).bernoulli_(1 - probability, generator=generator)
+    return x * keep.div_(1 - probability)
+
+
+def _random_int16(n: int, generator: torch.Generator | None) -> Tensor:
     # random_() leaves the sign bit 0. Shifted by one, three fields of four are uniform, the last uniform over the even
     # numbers; with an even threshold all four keep with the same probability.
-    words = torch.empty((n + 3) // 4, dtype=torch.int64).random_(generator=getattr(_own, "generator", None))
+    words = torch.empty((n + 3) // 4, dtype=torch.int64).random_(generator=generator)
     return words.bitwise_left_shift_(1).view(torch.int16)[:n]

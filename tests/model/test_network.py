@@ -11,7 +11,7 @@ from torch import nn
 
 from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.errors import ModelError
-from levyscreen.estimators.dropout import dropout_on, dropout_spread
+from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.learn.losses import summed_loss
 from levyscreen.model.dropout import Dropout, drawing_from
 from levyscreen.model.encoder import join_heads, split_heads
@@ -426,8 +426,7 @@ def test_threads_that_drop_at_the_same_time_draw_each_from_its_own_generator():
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_the_dropout_spread_of_a_generator_is_the_standard_deviation_of_whole_passes_drawn_from_it(blocks):
     network, asked = build(replace(SMALL, blocks=blocks), 0).eval(), batch()
-    with torch.no_grad(), dropout_on(network):
-        with drawing_from(seeded(4)):
-            passes = torch.stack([network(asked) for _ in range(20)])
-        got = dropout_spread(network, asked, 20, seeded(4))
+    with torch.no_grad(), drawing_from(seeded(4)):
+        passes = torch.stack([network(asked) for _ in range(20)])
+    got = dropout_spread(network, asked, 20, seeded(4))
     torch.testing.assert_close(got, passes.std(0), rtol=1e-4, atol=1e-6)

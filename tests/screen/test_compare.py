@@ -11,9 +11,9 @@ import torch
 from scipy import stats
 
 from levyscreen.compare import Comparison
-from levyscreen.estimators.dropout import dropout_on, dropout_spread, spread
-from levyscreen.estimators.ensemble import ensemble_mean_and_spread
-from levyscreen.model.dropout import Dropout
+from levyscreen.estimators.dropout import dropout_spread, spread
+from levyscreen.estimators.ensemble import DeepEnsemble
+from levyscreen.model.dropout import drawing_from
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
 from levyscreen.records.hiding import hide
@@ -60,39 +60,43 @@ def test_the_spread_of_one_prediction_is_zero():
 
 def test_dropout_spread_is_the_standard_deviation_of_passes_with_dropout_on(model, batch):
     torch.manual_seed(5)
-    with dropout_on(model.network):
-        got = dropout_spread(model.network, batch, 20)
+    got = dropout_spread(model.network, batch, 20)
     torch.manual_seed(5)
-    with torch.no_grad(), dropout_on(model.network):
+    with torch.no_grad(), drawing_from(None):
         passes = torch.stack([model.network(batch) for _ in range(20)])
     torch.testing.assert_close(got, passes.std(0), rtol=1e-4, atol=1e-6)
     assert (got[batch.query_mask] > 0).all()
 
 
+@torch.no_grad()
 def test_dropout_is_on_in_the_passes_alone_even_if_one_fails(model, batch):
-    layers = [m for m in model.network.modules() if isinstance(m, Dropout)]
-    with dropout_on(model.network):
-        assert all(layer.training for layer in layers)
-    assert layers
-    assert not any(layer.training for layer in layers)
+    still = model.network(batch)
 
     def interrupted():
-        with dropout_on(model.network):
-            assert all(layer.training for layer in layers)
+        with drawing_from(torch.Generator()):
+            assert not torch.equal(model.network(batch), still)
             raise RuntimeError("interrupted")
 
     with pytest.raises(RuntimeError, match="interrupted"):
         interrupted()
-    assert not any(layer.training for layer in layers)
-    assert not model.network.training
+    assert torch.equal(model.network(batch), still)
+    assert not any(module.training for module in model.network.modules())
+
+
+@torch.no_grad()
+def test_a_thread_with_dropout_on_leaves_others_reading_the_same_network_alone(model, batch):
+    still = model.network(batch)
+    with ThreadPoolExecutor(1) as other, drawing_from(torch.Generator()):
+        assert torch.equal(other.submit(torch.no_grad()(model.network), batch).result(), still)
+        assert not torch.equal(model.network(batch), still)
 
 
 def test_the_ensemble_is_the_mean_and_standard_deviation_of_its_members(model, batch, members):
-    mean, deviation = ensemble_mean_and_spread([model.network, *members], batch)
+    got = DeepEnsemble({"ensemble": [model.network, *members]})(batch)
     with torch.no_grad():
         each = torch.stack([network(batch) for network in (model.network, *members)])
-    torch.testing.assert_close(mean, each.mean(0), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(deviation, each.std(0), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(got.prediction, each.mean(0), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(got.uncertainty, each.std(0), rtol=1e-4, atol=1e-6)
 
 
 def compared(cohort, model, members, tokens=8_192):
@@ -181,7 +185,7 @@ def test_a_generator_decides_the_passes_and_leaves_torchs_own_alone(model, batch
         return dropout_spread(model.network, batch, 3, torch.Generator().manual_seed(seed))
 
     state = torch.get_rng_state()
-    with dropout_on(model.network), ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool:
         first, other = run(1), run(2)
         again = list(pool.map(run, [1, 2, 1, 2, 1, 2, 1, 2]))
     assert torch.equal(torch.get_rng_state(), state)

@@ -1,0 +1,41 @@
+"""Every estimator by its name; to add one, write its file and a line here."""
+
+from __future__ import annotations
+
+from levyscreen.estimators.base import Estimator
+from levyscreen.estimators.data_only import AnyVariableGap, SameVariableCount, SameVariableGap, WindowedDensity
+from levyscreen.estimators.density import Density
+from levyscreen.estimators.draws import LayerDraws, PredictionDraws
+from levyscreen.estimators.dropout import MonteCarloDropout
+from levyscreen.estimators.ensemble import DeepEnsemble
+from levyscreen.estimators.laplace import Laplace
+from levyscreen.estimators.likelihood import BetaNll, GaussianNll, TnpD
+from levyscreen.estimators.signals import Deviation, Disagreement, InverseEvidence, SigmaHat
+from levyscreen.estimators.softmax import Dispersion, Entropy, Partition
+from levyscreen.estimators.variable_error import VariableError
+from levyscreen.estimators.variance_head import VarianceHead
+
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "gap-same-variable": SameVariableGap,
+    "gap-any-variable": AnyVariableGap,
+    "count-same-variable": SameVariableCount,
+    "density-window": WindowedDensity,
+    "softmax-partition": Partition,
+    "softmax-entropy": Entropy,
+    "softmax-dispersion": Dispersion,
+    "inverse-evidence": InverseEvidence,
+    "sigma-hat": SigmaHat,
+    "draws-layer": LayerDraws,
+    "draws-prediction": PredictionDraws,
+    "disagreement": Disagreement,
+    "deviation": Deviation,
+    "density": Density,
+    "laplace": Laplace,
+    "dropout": MonteCarloDropout,
+    "ensemble": DeepEnsemble,
+    "variable-error": VariableError,
+    "variance-head": VarianceHead,
+    "nll": GaussianNll,
+    "beta-nll": BetaNll,
+    "tnp-d": TnpD,
+}

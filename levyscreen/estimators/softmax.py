@@ -1,0 +1,86 @@
+"""Three read-outs of the softmax control's own attention weights, on its own errors (app:details)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from levyscreen.errors import ModelError
+from levyscreen.estimators.base import Estimate, Estimator
+from levyscreen.model.decode import SoftmaxDecode
+from levyscreen.types import Batch
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What the control's one cross-attention layer computes on its way."""
+
+    log_kappa: Tensor  # (R, H, m, n) scaled inner products; -inf for padding
+    value: Tensor  # (R, H, n, d)
+
+    @property
+    def alpha(self) -> Tensor:
+        """Attention weights (R, H, m, n)."""
+        return torch.softmax(self.log_kappa, dim=-1)
+
+
+class _Control(Estimator):
+    reads = "softmax"
+
+    @torch.no_grad()
+    def __call__(self, batch: Batch) -> Estimate:
+        """The control's prediction, and the heads' mean of the read-out."""
+        network, tokens = self.network, self.network.tokens(batch)
+        if not isinstance(network.decode, SoftmaxDecode):
+            raise ModelError(f"{self.title} reads the softmax control, and this model does not decode by softmax")
+        query, key, value = network.decode.project(network.embed.query(batch.query_time, batch.query_variable), tokens)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+        attention = Attention(scores.masked_fill(~batch.mask[:, None, None, :], -torch.inf), value)
+        return Estimate(network.head(network.features(batch, tokens)), self.of(attention))
+
+    def of(self, attention: Attention) -> Tensor:
+        """(R, m)."""
+        raise NotImplementedError
+
+
+class Dispersion(_Control):
+    """sum_i alpha_i |v_i|^2 - |sum_i alpha_i v_i|^2, in squared units of the layer's values."""
+
+    title = "softmax value dispersion (control)"
+
+    def of(self, attention: Attention) -> Tensor:
+        """(R, m)."""
+        alpha, value = attention.alpha, attention.value
+        # A constant changes no dispersion, but without it float32 loses the difference of values far from 0. The first
+        # reading's values are such a constant, whatever padding follows.
+        value = value - value[:, :, :1]
+        mean = alpha @ value
+        second = (alpha @ value.square().sum(-1, keepdim=True)).squeeze(-1)
+        return (second - mean.square().sum(-1)).clamp(min=0).mean(1)
+
+
+class Partition(_Control):
+    """The reciprocal partition function 1 / sum_i kappa_i of the heads' mean sum, by its logarithm.
+
+    kappa is unbounded here and overflows float32 where its logarithm does not; ranks are those of the reciprocal.
+    """
+
+    title = "softmax partition function (control)"
+
+    def of(self, attention: Attention) -> Tensor:
+        """-ln of the mean over heads of sum_i kappa_i, (R, m)."""
+        log_sum = torch.logsumexp(attention.log_kappa, dim=(1, 3))
+        return math.log(attention.log_kappa.shape[1]) - log_sum
+
+
+class Entropy(_Control):
+    """-sum_i alpha_i ln alpha_i, in nats."""
+
+    title = "softmax attention entropy (control)"
+
+    def of(self, attention: Attention) -> Tensor:
+        """(R, m)."""
+        return torch.special.entr(attention.alpha).sum(-1).mean(1)

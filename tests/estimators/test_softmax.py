@@ -1,0 +1,79 @@
+"""The control's read-outs against loops over heads, queries and readings in double precision."""
+
+import math
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+
+from levyscreen.errors import ModelError
+from levyscreen.estimators.registry import ESTIMATORS
+
+NAMES = ("softmax-dispersion", "softmax-entropy", "softmax-partition")
+
+
+@pytest.fixture(scope="module")
+def control(networks):
+    """Sharper than a network fresh from its seed, whose weights hardly differ from key to key."""
+    network = deepcopy(networks["softmax"][0])
+    with torch.no_grad():
+        network.decode.query.weight.mul_(6)
+        network.decode.value.weight.mul_(3)
+    return network
+
+
+def projected(linear, x):
+    """(k, width) -> (k, H, d) for the two heads, in double precision."""
+    return (x @ linear.weight.numpy().astype(float).T + linear.bias.numpy()).reshape(len(x), 2, -1)
+
+
+@torch.no_grad()
+def slow(network, batch, row, query):
+    """Dispersion, entropy and -ln of the partition function of one query, each by its definition."""
+    real = batch.mask[row].numpy()
+    tokens = network.tokens(batch)[row].numpy()[real].astype(float)
+    asked = network.embed.query(batch.query_time, batch.query_variable)[row, query].numpy().astype(float)
+    keys, values = projected(network.decode.key, tokens), projected(network.decode.value, tokens)
+    question = projected(network.decode.query, asked[None])[0]
+    dispersion, entropy, partition = [], [], []
+    for head in range(2):
+        kappa = [math.exp(question[head] @ key[head] / math.sqrt(8)) for key in keys]
+        alpha = [k / sum(kappa) for k in kappa]
+        mean = sum(a * value[head] for a, value in zip(alpha, values, strict=True))
+        dispersion.append(sum(a * ((value[head] - mean) ** 2).sum() for a, value in zip(alpha, values, strict=True)))
+        entropy.append(-sum(a * math.log(a) for a in alpha))
+        partition.append(sum(kappa))
+    return np.mean(dispersion), np.mean(entropy), -math.log(np.mean(partition))
+
+
+@pytest.mark.parametrize(("place", "name"), list(enumerate(NAMES)))
+def test_a_read_out_is_its_definition_summed_by_loops(control, asked, place, name):
+    got = ESTIMATORS[name]({"softmax": [control]})(asked).uncertainty
+    places = asked.query_mask.nonzero()[::5].tolist()
+    expected = [slow(control, asked, row, query)[place] for row, query in places]
+    np.testing.assert_allclose([float(got[row, query]) for row, query in places], expected, rtol=2e-5)
+    assert np.ptp(expected) > 0.1 * abs(np.mean(expected))
+
+
+def test_values_far_from_zero_disperse_no_more(control, asked):
+    far = deepcopy(control)
+    with torch.no_grad():
+        far.decode.value.bias.add_(100.0)
+    near, shifted = (ESTIMATORS["softmax-dispersion"]({"softmax": [n]})(asked).uncertainty for n in (control, far))
+    torch.testing.assert_close(shifted[asked.query_mask], near[asked.query_mask], rtol=1e-3, atol=1e-4)
+
+
+def test_a_partition_function_that_float32_cannot_hold_still_ranks(control, asked):
+    sharp = deepcopy(control)
+    with torch.no_grad():
+        sharp.decode.query.weight.mul_(200)
+    got = ESTIMATORS["softmax-partition"]({"softmax": [sharp]})(asked).uncertainty[asked.query_mask]
+    assert got.min() < -math.log(torch.finfo(torch.float32).max)
+    assert got.isfinite().all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_levy_model_has_no_attention_weights_to_read(networks, asked, name):
+    with pytest.raises(ModelError, match="does not decode by softmax"):
+        ESTIMATORS[name]({"softmax": networks["levy"]})(asked)
