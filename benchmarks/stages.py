@@ -30,7 +30,6 @@ from levyscreen.types import Batch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from levyscreen.operator import Field
     from levyscreen.records.cohort import Cohort
     from levyscreen.records.preprocessor import Readings
 

@@ -30,7 +30,8 @@ def command(
 ) -> None:
     """Regenerate the paper's tables: a result for each estimator and seed, then tables with the paper's beside ours.
 
-    Every result is written as it is done; a second call goes on where the first one stopped. Trains what is not trained.
+    Every result is written as it is done; a second call goes on where the first one stopped. What is not trained yet is
+    trained.
     """
     if study not in STUDIES:
         raise UsageError(f"unknown study '{study}': use {', '.join(STUDIES)}")

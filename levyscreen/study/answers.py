@@ -50,7 +50,9 @@ class Questions:
         return cls([batcher.batch(asked[rows]).to(device) for rows in plan])
 
     @classmethod
-    def hidden(cls, readings: Readings, protocol: Protocol, seed: int, device: torch.device, fold: int = 0) -> Questions:
+    def hidden(
+        cls, readings: Readings, protocol: Protocol, seed: int, device: torch.device, fold: int = 0
+    ) -> Questions:
         """Under the protocol's hiding."""
         return cls.of(readings, hide(readings, protocol.hide, seed, protocol.max_targets, fold), device)
 
@@ -59,12 +61,12 @@ class Questions:
 class Answered:
     """All queries pooled, (N,) each, in the order of the batches."""
 
+    seconds: float  # wall-clock of the passes
     record: NDArray[np.int64]
     variable: NDArray[np.int64]
     truth: NDArray[np.float64]  # z units
     prediction: NDArray[np.float64]
     uncertainty: NDArray[np.float64]
-    seconds: float  # wall-clock of the passes
 
     @property
     def error(self) -> NDArray[np.float64]:
@@ -85,9 +87,9 @@ def answer(estimator: Estimator, questions: Questions) -> Answered:
     device = questions.batches[0].time.device
     start = time.perf_counter()
     columns = zip(*each(one, questions.batches, device), strict=True)
-    record, variable, *floats = (np.concatenate(column) for column in columns)
-    seconds = time.perf_counter() - start
-    return Answered(record, variable, *(column.astype(np.float64) for column in floats), seconds)
+    record, variable, truth, prediction, uncertainty = (np.concatenate(column) for column in columns)
+    floats = (column.astype(np.float64) for column in (truth, prediction, uncertainty))
+    return Answered(time.perf_counter() - start, record, variable, *floats)
 
 
 def scores(validation: Answered, test: Answered, names: Sequence[str], in_units: bool) -> dict[str, Any]:
@@ -169,9 +171,7 @@ def _by_patient(test: Answered, uncertainty: NDArray[np.floating[Any]]) -> dict[
     """Mean uncertainty of each record against its mean error (tab:cohort, upper block)."""
     count = np.bincount(test.record)
     asked = count > 0
-    signal, error = (
-        np.bincount(test.record, values)[asked] / count[asked] for values in (uncertainty, test.error)
-    )
+    signal, error = (np.bincount(test.record, values)[asked] / count[asked] for values in (uncertainty, test.error))
     ids = np.flatnonzero(asked)
     return {
         "spearman": spearman(signal, error),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -40,7 +40,9 @@ def time_all(stage: Stage, results: Results, say: Callable[[str], None] = lambda
     dataset, seed = stage.networks.dataset.name, stage.networks.seed
     model = stage.networks.model()
     readings = _some(stage)
-    asker, full = (Asker(model, ContinuumSettings(with_deviation=flag), stage.networks.device) for flag in (False, True))
+    asker, full = (
+        Asker(model, ContinuumSettings(with_deviation=flag), stage.networks.device) for flag in (False, True)
+    )
     ways: dict[str, Callable[[Readings], object]] = {
         "free": lambda of: list(timelines(asker, [of])),
         "with-deviation": lambda of: list(timelines(full, [of])),

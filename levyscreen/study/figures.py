@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
         of_first = [run for run in of_first if run["seed"] == seed]
         for name, panel in PANELS.get(results.study, {}).items():
             path = folder / f"{name}-{dataset}.svg"
-            _save(path, lambda axes, panel=panel, of=of_first: panel(axes, of), f"{dataset}, seed {seed}")
+            _save(path, partial(panel, runs=of_first), f"{dataset}, seed {seed}")
             drawn.append(path)
     return drawn
 
@@ -49,7 +50,9 @@ def coverage(axes: Axes, runs: list[dict[str, Any]]) -> None:
     axes.plot([0.5, 1], [0.5, 1], color="#888888", linewidth=1)
     for run, colour in _drawn(runs):
         found = run["global"]["coverage"]
-        axes.plot([float(x) for x in found], list(found.values()), "o-", color=colour, label=ESTIMATORS[run["name"]].title)
+        axes.plot(
+            [float(x) for x in found], list(found.values()), "o-", color=colour, label=ESTIMATORS[run["name"]].title
+        )
     axes.set(xlabel="nominal level", ylabel="targets inside")
 
 
@@ -62,12 +65,19 @@ def stress(axes: Axes, runs: list[dict[str, Any]]) -> None:
     for (key, title), colour in zip(shown, ("#222222", *COLOURS), strict=False):
         axes.plot(hidden, [level[key] / full[key] for level in levels], "o-", color=colour, label=title)
     for x, level in zip(hidden, levels, strict=True):
-        axes.annotate(f"{level['evidence']:.0f}", (x, 1), xytext=(0, -14), textcoords="offset points", fontsize=7,
-                      ha="center", color="#888888")
+        axes.annotate(
+            f"{level['evidence']:.0f}",
+            (x, 1),
+            xytext=(0, -14),
+            textcoords="offset points",
+            fontsize=7,
+            ha="center",
+            color="#888888",
+        )
     axes.set(xlabel="share of the context hidden; below the curves, mean evidence", ylabel="times that of full context")
 
 
-PANELS: dict[str, dict[str, Callable[[Axes, list[dict[str, Any]]], None]]] = {
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "interpolation": {"sparsification": sparsification, "coverage": coverage},
     "cohort": {"sparsification": sparsification},
     "stress": {"stress": stress},

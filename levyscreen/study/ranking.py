@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from levyscreen.study.stage import Stage
 
 
-def rank(
-    stage: Stage, results: Results, names: Sequence[str], say: Callable[[str], None] = lambda line: None
-) -> None:
+def rank(stage: Stage, results: Results, names: Sequence[str], say: Callable[[str], None] = lambda line: None) -> None:
     """Runs the estimators of one dataset and seed that have no result yet, and keeps each as it is done.
 
     One whose network is not trained is passed over where the stage trains none.

@@ -47,5 +47,7 @@ def _read(path: Path) -> dict[str, Any]:
         if run["format"] == FORMAT:
             return run
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LevyscreenError(f"{path} is no result of a study ({error}): delete it, and its run is made anew") from error
+        raise LevyscreenError(
+            f"{path} is no result of a study ({error}): delete it, and its run is made anew"
+        ) from error
     raise LevyscreenError(f"{path} has format {run['format']!r}; this version reads {FORMAT}: delete it to run anew")

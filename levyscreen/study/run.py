@@ -60,7 +60,9 @@ def report(study: str, out: Path) -> list[Path]:
     results = Results(out, study)
     folder = out / study
     outputs.write_parquet(
-        folder / "table.parquet", pa.Table.from_pandas(tables.long_table(results), preserve_index=False), {"study": study}
+        folder / "table.parquet",
+        pa.Table.from_pandas(tables.long_table(results), preserve_index=False),
+        {"study": study},
     )
     outputs.write_text(folder / "table.md", tables.markdown(results))
     return [folder / "table.parquet", folder / "table.md", *figures.draw(results, folder)]

@@ -38,19 +38,28 @@ def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
     for kept in KEPT:
         questions = thinned(stage, kept)
         answers = {name: answer(estimator, questions) for name, estimator in estimators.items()}
-        levels.append(_level(kept, answers) | {
-            f"{name}_scale": float((fit.a * answers[name].uncertainty + fit.b).mean()) for name, fit in scales.items()
-        })
+        levels.append(
+            _level(kept, answers)
+            | {
+                f"{name}_scale": float((fit.a * answers[name].uncertainty + fit.b).mean())
+                for name, fit in scales.items()
+            }
+        )
         say(f"{dataset} seed {seed}: {kept:.0%} of the context, error {levels[-1]['mae']:.3f}")
-    results.write(dataset, seed, NAME, {
-        "levels": levels,
-        "spearman_with_error": {
-            key: spearman([level[key] for level in levels], [level["mae"] for level in levels])
-            for key in ("sigma-hat_scale", "deviation_scale", "deviation", "disagreement")
+    results.write(
+        dataset,
+        seed,
+        NAME,
+        {
+            "levels": levels,
+            "spearman_with_error": {
+                key: spearman([level[key] for level in levels], [level["mae"] for level in levels])
+                for key in ("sigma-hat_scale", "deviation_scale", "deviation", "disagreement")
+            },
+            "evidence_falls": bool((np.diff([level["evidence"] for level in levels]) < 0).all()),
+            "machine": machine.describe(stage.networks.device),
         },
-        "evidence_falls": bool((np.diff([level["evidence"] for level in levels]) < 0).all()),
-        "machine": machine.describe(stage.networks.device),
-    })
+    )
 
 
 def thinned(stage: Stage, kept: float) -> Questions:

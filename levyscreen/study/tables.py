@@ -142,14 +142,11 @@ def figures_of(run: dict[str, Any]) -> dict[str, float]:
 
 def _with_changes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Runs with their figures, among them what the error is against that of other runs of the same seed."""
-    point, control = (
-        {(run["dataset"], run["seed"]): run["mae"] for run in runs if is_one(run)}
-        for is_one in (lambda run: run.get("reads") == "levy" or run["name"] == "levy" and "mae" in run,
-                       lambda run: run["name"] == "softmax")
-    )
+    point = {_which(run): run["mae"] for run in runs if "mae" in run and run.get("reads", run["name"]) == "levy"}
+    control = {_which(run): run["mae"] for run in runs if run["name"] == "softmax"}
     found = []
     for run in runs:
-        figures, which = figures_of(run), (run["dataset"], run["seed"])
+        figures, which = figures_of(run), _which(run)
         if "mae" in figures and which in point:
             figures["mae_change"] = figures["mae"] / point[which] - 1
             figures["mae_over_mean_path"] = figures["mae"] / point[which]
@@ -157,6 +154,10 @@ def _with_changes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             figures["mae_over_control"] = figures["mae"] / control[which]
         found.append({**run, "figures": figures})
     return found
+
+
+def _which(run: dict[str, Any]) -> tuple[str, int]:
+    return run["dataset"], run["seed"]
 
 
 def markdown(results: Results) -> str:
@@ -172,7 +173,10 @@ def markdown(results: Results) -> str:
 def _block(table: pd.DataFrame, columns: dict[str, tuple[str, int]]) -> str:
     """A row a name, the cast in the registry's order; each cell ours, and in brackets the paper's."""
     cells = {(name, figure): rest for name, figure, *rest in table[KEYS].itertuples(index=False)}
-    names = [*(n for n in ESTIMATORS if n in set(table["name"])), *(n for n in table["name"].unique() if n not in ESTIMATORS)]
+    names = [
+        *(n for n in ESTIMATORS if n in set(table["name"])),
+        *(n for n in table["name"].unique() if n not in ESTIMATORS),
+    ]
     lines = [["", "passes", "seeds", *(title for title, _ in columns.values())]]
     lines.append(["-"] * len(lines[0]))
     for name in names:
