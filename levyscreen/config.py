@@ -23,7 +23,7 @@ class ModelConfig(_Settings):
     """The network of the paper's sec:setup and app:details."""
 
     variables: int
-    decode: Literal["levy", "softmax"] = "levy"
+    decode: Literal["levy", "softmax", "tnp-d"] = "levy"
     head: Literal["point", "nll", "beta-nll"] = "point"
     width: int = 128
     heads: int = 4

@@ -1,9 +1,11 @@
-"""The one cross-attention layer from queries into encoded readings: `levy`, or `softmax` as the matched control.
+"""What answers queries from readings: one cross-attention layer, `levy`, or `softmax` as the matched control.
 
 Both have the same projections and differ by the channel map of eq:positions: 516 parameters at width 128 and 4 heads.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +17,23 @@ from levyscreen.operator import Field, Grid, build_field, mean_path, unit
 
 
 class Decode(nn.Module):
+    """From embedded queries and a record's tokens to what the head reads, once `out` is applied."""
+
+    encodes: ClassVar[bool] = False  # whether it takes readings as they are embedded, and encodes them itself
+    out: nn.Module
+
+    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
+        """The answer before `out`, (R, m, width): of a cross-attention its concatenated heads.
+
+        `query` (R, m, width) embedded queries, `tokens` (R, n, width), `time` and `mask` (R, n).
+        """
+        raise NotImplementedError
+
+
+class CrossAttention(Decode):
     """Shared projections; subclasses say how a query reads the keys."""
+
+    out: nn.Linear
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -25,15 +43,8 @@ class Decode(nn.Module):
         self.value = nn.Linear(config.width, config.width)
         self.out = nn.Linear(config.width, config.width)
 
-    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
-        """Concatenated heads' outputs a (R, m, width), before `out`.
 
-        `query` (R, m, width) embedded queries, `tokens` (R, n, width), `time` and `mask` (R, n).
-        """
-        raise NotImplementedError
-
-
-class LevyDecode(Decode):
+class LevyDecode(CrossAttention):
     """Levy Attention on its mean path; `project_query` and `field` are its two sides, for the signals."""
 
     def __init__(self, config: ModelConfig):
@@ -63,7 +74,7 @@ class LevyDecode(Decode):
         return join_heads(mean_path(self.project_query(query), self.field(tokens, time, mask)))
 
 
-class SoftmaxDecode(Decode):
+class SoftmaxDecode(CrossAttention):
     """Ordinary scaled dot-product cross-attention."""
 
     def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
@@ -73,6 +84,3 @@ class SoftmaxDecode(Decode):
             for projection, x in ((self.query, query), (self.key, tokens), (self.value, tokens))
         )
         return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=unless_whole(mask[:, None, None, :])))
-
-
-DECODES: dict[str, type[Decode]] = {"levy": LevyDecode, "softmax": SoftmaxDecode}
