@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from levyscreen.config import ModelConfig
 from levyscreen.model.encoder import join_heads, split_heads, unless_whole
-from levyscreen.operator import Field, Grid, build_field, mean_path, unit
+from levyscreen.operator import Field, Grid, build_field, draw_once, mean_path, straight_through, unit
 
 
 class Decode(nn.Module):
@@ -45,13 +45,18 @@ class CrossAttention(Decode):
 
 
 class LevyDecode(CrossAttention):
-    """Levy Attention on its mean path; `project_query` and `field` are its two sides, for the signals."""
+    """Levy Attention on its mean path; `project_query` and `field` are its two sides, for the signals.
+
+    Where `sampled` is set, `forward` draws in training mode: a sample's value, and the mean path's gradient.
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
         self.grid = Grid(config.time_cells, config.channel_cells)
         self.tau = config.tau
-        self.channel = nn.Linear(config.width, config.heads)
+        self.sampled = False
+        # One cell leaves a position nothing to say; the width of the bump would still let it weigh the readings.
+        self.channel = nn.Linear(config.width, config.heads) if config.channel_cells > 1 else None
 
     def project_query(self, query: Tensor) -> Tensor:
         """Unit queries a head: (R, m, width) -> (R, H, m, d)."""
@@ -65,13 +70,23 @@ class LevyDecode(CrossAttention):
 
     def field(self, tokens: Tensor, time: Tensor, mask: Tensor) -> Field:
         """The record's side, (R, H, ...), from tokens (R, n, width), time and mask (R, n)."""
-        channel = torch.sigmoid(self.channel(tokens)).transpose(1, 2)  # (R, H, n)
+        channel = self._positions(tokens)
         key, value = split_heads(self.key(tokens), self.heads), split_heads(self.value(tokens), self.heads)
         return build_field(key, value, time.unsqueeze(1), channel, self.grid, unless_whole(mask.unsqueeze(1)))
 
     def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
         """See Decode."""
-        return join_heads(mean_path(self.project_query(query), self.field(tokens, time, mask)))
+        asked, field = self.project_query(query), self.field(tokens, time, mask)
+        answer = mean_path(asked, field)
+        if self.sampled and self.training:
+            answer = straight_through(answer, draw_once(asked, field, self.tau))
+        return join_heads(answer)
+
+    def _positions(self, tokens: Tensor) -> Tensor:
+        """Channel positions of eq:positions, (R, n, width) -> (R, H, n); the middle where there is but one cell."""
+        if self.channel is None:
+            return tokens.new_full((len(tokens), self.heads, tokens.shape[1]), 0.5)
+        return torch.sigmoid(self.channel(tokens)).transpose(1, 2)
 
 
 class SoftmaxDecode(CrossAttention):
