@@ -20,10 +20,13 @@ class _Settings:
 
 @dataclass(frozen=True)
 class ModelConfig(_Settings):
-    """The network of the paper's sec:setup and app:details."""
+    """The network of the paper's sec:setup and app:details.
+
+    With one channel cell the index space is time alone (tab:abl): no reading has a channel position then.
+    """
 
     variables: int
-    decode: Literal["levy", "softmax"] = "levy"
+    decode: Literal["levy", "softmax", "tnp-d"] = "levy"
     head: Literal["point", "nll", "beta-nll"] = "point"
     width: int = 128
     heads: int = 4
@@ -52,6 +55,15 @@ class TrainingConfig(_Settings):
     clip: float = 1.0  # gradient norm
     patience: int = 10  # epochs without a better validation loss
     beta: float = 0.5  # of beta-NLL (Seitzer and others, 2022)
+    # What a levy layer puts out in training: its mean, or a Poisson draw with the mean's gradient (sec:exp_abl).
+    path: Literal["mean", "sampled"] = "mean"
+
+    def to_json(self) -> dict[str, Any]:
+        """Without `path` where it is the mean: the states and models of before know no other, and stay the same."""
+        plain = super().to_json()
+        if self.path == "mean":
+            del plain["path"]
+        return plain
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,14 @@ class VariableSet:
     """The variables of one data set, and how its values are to be judged.
 
     `horizon_hours` is the length of a stay that time is normalised by. `version` changes with any change of the table.
+    `negatives` says whether a value below 0 is a value like any other; in a table of intensive care it means "missing".
     """
 
     name: str
     version: int
     horizon_hours: float
     variables: tuple[Variable, ...]
+    negatives: bool = False
 
     def __len__(self) -> int:
         return len(self.variables)
@@ -65,7 +67,8 @@ class VariableSet:
     ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
         """Class of each finite value, and the value itself, repaired where the table says so.
 
-        `variable` (N,) indexes this set; `value` (N,) is in the variable's unit. Any negative value means "missing".
+        `variable` (N,) indexes this set; `value` (N,) is in the variable's unit. Any negative value means "missing",
+        unless the set has `negatives`.
         """
         import numpy as np
 
@@ -76,7 +79,8 @@ class VariableSet:
         low, high = column(lambda v: v.low, -np.inf)[variable], column(lambda v: v.high, np.inf)[variable]
         classes: NDArray[np.uint8] = np.full(exact.shape, LineClass.READING, dtype=np.uint8)
         classes[(exact < low) | (exact > high)] = LineClass.IMPLAUSIBLE
-        classes[exact < 0] = LineClass.NEGATIVE
+        if not self.negatives:
+            classes[exact < 0] = LineClass.NEGATIVE
         repaired = exact
         for index, v in enumerate(self.variables):
             if v.repair is not None:
@@ -86,13 +90,19 @@ class VariableSet:
         return classes, repaired
 
     def without_ranges(self) -> VariableSet:
-        """The same table emptied: negatives are missing, everything else is kept (the paper's protocol)."""
+        """The same table emptied: negatives are as they were, everything else is kept (the paper's protocol)."""
         bare = tuple(replace(v, low=None, high=None, repair=None) for v in self.variables)
         return replace(self, name=f"{self.name}-unchecked", variables=bare)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain objects that `from_json` reads back."""
+        """Plain objects that `from_json` reads back.
+
+        Without `negatives` where there are none: fingerprints of cohorts and trainings are of this text, and older than
+        that field.
+        """
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        if not self.negatives:
+            del plain["negatives"]
         return plain
 
     @classmethod
@@ -151,4 +161,19 @@ PHYSIONET2012 = VariableSet(
         Variable("WBC", "cells/nL", "white blood cell count", 0, 1000),
         Variable("pH", "", "arterial pH", 6.3, 8.0, Repair(650, 800, 0.01)),
     ),
+)
+
+# Time is not in hours here: the benchmarks scale four years to [0, 200]. Values come z-scored.
+USHCN = VariableSet(
+    name="ushcn",
+    version=1,
+    horizon_hours=200.0,
+    variables=(
+        Variable("PRCP", "z", "precipitation"),
+        Variable("SNOW", "z", "snowfall"),
+        Variable("SNWD", "z", "snow depth"),
+        Variable("TMAX", "z", "highest temperature of the day"),
+        Variable("TMIN", "z", "lowest temperature of the day"),
+    ),
+    negatives=True,
 )

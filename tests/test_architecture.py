@@ -11,7 +11,18 @@ import levyscreen
 
 ROOT = Path(levyscreen.__file__).parent
 CORE = ("errors", "variables", "schema", "config", "types")
-READERS = ("archives", "assemble", "cache", "grammar", "lines", "parquet", "physionet2012", "spill", "validate")
+READERS = (
+    "archives",
+    "assemble",
+    "cache",
+    "grammar",
+    "lines",
+    "parquet",
+    "physionet2012",
+    "spill",
+    "ushcn",
+    "validate",
+)
 
 
 def dotted(path):

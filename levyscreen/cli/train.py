@@ -22,7 +22,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", help="Model folder; runs/<cohort>-<decode>-<seed> by default.")
     ] = None,
-    decode: Annotated[str, typer.Option(help="levy, or softmax for the matched control.")] = "levy",
+    decode: Annotated[
+        str, typer.Option(help="levy, softmax for the matched control, or tnp-d for a Transformer Neural Process.")
+    ] = "levy",
     head: Annotated[str, typer.Option(help="point, nll or beta-nll.")] = "point",
     seed: Annotated[int, typer.Option(help="Redraws split, hidden targets and initial weights.")] = 0,
     members: Annotated[int, typer.Option(help="Models in all, sharing the split: 5 for a deep ensemble.")] = 1,
@@ -39,8 +41,8 @@ def command(
     from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
     from levyscreen.training import train, train_member
 
-    if decode not in ("levy", "softmax"):
-        raise UsageError(f"unknown decode layer '{decode}': use levy or softmax")
+    if decode not in ("levy", "softmax", "tnp-d"):
+        raise UsageError(f"unknown decode layer '{decode}': use levy, softmax or tnp-d")
     if head not in ("point", "nll", "beta-nll"):
         raise UsageError(f"unknown head '{head}': use point, nll or beta-nll")
     if protocol not in PROTOCOLS:

@@ -75,7 +75,7 @@ class _Trainer:
         self.train_part = data.part(data.split.train)
         validation = data.part(data.split.validation)
         self.validation = Batcher(validation, data.targets(validation, epoch_seed(config.seed, 0)))
-        self.network = build(model, config.seed).to(device)
+        self.network = _network(model, config).to(device)
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), lr=config.peak_rate, weight_decay=config.weight_decay, fused=True
         )
@@ -142,6 +142,16 @@ class _Trainer:
             total += float(summed_loss(self.network, batch.to(self.device), self.config))
             count += int(batch.query_mask.sum())
         return total / count
+
+
+def _network(model: ModelConfig, config: TrainingConfig) -> Network:
+    """Freshly initialised, on the path of the settings. Raises TrainingError where it has no other than the mean."""
+    network = build(model, config.seed)
+    if config.path == "sampled":
+        if model.decode != "levy":
+            raise TrainingError(f"only a levy layer can be trained on its sampled path, and this is {model.decode}")
+        network.levy().sampled = True
+    return network
 
 
 def _copy(network: torch.nn.Module) -> dict[str, Tensor]:

@@ -1,9 +1,11 @@
-"""The one cross-attention layer from queries into encoded readings: `levy`, or `softmax` as the matched control.
+"""What answers queries from readings: one cross-attention layer, `levy`, or `softmax` as the matched control.
 
 Both have the same projections and differ by the channel map of eq:positions: 516 parameters at width 128 and 4 heads.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -11,11 +13,27 @@ from torch import Tensor, nn
 
 from levyscreen.config import ModelConfig
 from levyscreen.model.encoder import join_heads, split_heads, unless_whole
-from levyscreen.operator import Field, Grid, build_field, mean_path, unit
+from levyscreen.operator import Field, Grid, build_field, draw_once, mean_path, straight_through, unit
 
 
 class Decode(nn.Module):
+    """From embedded queries and a record's tokens to what the head reads, once `out` is applied."""
+
+    encodes: ClassVar[bool] = False  # whether it takes readings as they are embedded, and encodes them itself
+    out: nn.Module
+
+    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
+        """The answer before `out`, (R, m, width): of a cross-attention its concatenated heads.
+
+        `query` (R, m, width) embedded queries, `tokens` (R, n, width), `time` and `mask` (R, n).
+        """
+        raise NotImplementedError
+
+
+class CrossAttention(Decode):
     """Shared projections; subclasses say how a query reads the keys."""
+
+    out: nn.Linear
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -25,22 +43,20 @@ class Decode(nn.Module):
         self.value = nn.Linear(config.width, config.width)
         self.out = nn.Linear(config.width, config.width)
 
-    def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
-        """Concatenated heads' outputs a (R, m, width), before `out`.
 
-        `query` (R, m, width) embedded queries, `tokens` (R, n, width), `time` and `mask` (R, n).
-        """
-        raise NotImplementedError
+class LevyDecode(CrossAttention):
+    """Levy Attention on its mean path; `project_query` and `field` are its two sides, for the signals.
 
-
-class LevyDecode(Decode):
-    """Levy Attention on its mean path; `project_query` and `field` are its two sides, for the signals."""
+    Where `sampled` is set, `forward` draws in training mode: a sample's value, and the mean path's gradient.
+    """
 
     def __init__(self, config: ModelConfig):
         super().__init__(config)
         self.grid = Grid(config.time_cells, config.channel_cells)
         self.tau = config.tau
-        self.channel = nn.Linear(config.width, config.heads)
+        self.sampled = False
+        # One cell leaves a position nothing to say; the width of the bump would still let it weigh the readings.
+        self.channel = nn.Linear(config.width, config.heads) if config.channel_cells > 1 else None
 
     def project_query(self, query: Tensor) -> Tensor:
         """Unit queries a head: (R, m, width) -> (R, H, m, d)."""
@@ -54,16 +70,26 @@ class LevyDecode(Decode):
 
     def field(self, tokens: Tensor, time: Tensor, mask: Tensor) -> Field:
         """The record's side, (R, H, ...), from tokens (R, n, width), time and mask (R, n)."""
-        channel = torch.sigmoid(self.channel(tokens)).transpose(1, 2)  # (R, H, n)
+        channel = self._positions(tokens)
         key, value = split_heads(self.key(tokens), self.heads), split_heads(self.value(tokens), self.heads)
         return build_field(key, value, time.unsqueeze(1), channel, self.grid, unless_whole(mask.unsqueeze(1)))
 
     def forward(self, query: Tensor, tokens: Tensor, time: Tensor, mask: Tensor) -> Tensor:
         """See Decode."""
-        return join_heads(mean_path(self.project_query(query), self.field(tokens, time, mask)))
+        asked, field = self.project_query(query), self.field(tokens, time, mask)
+        answer = mean_path(asked, field)
+        if self.sampled and self.training:
+            answer = straight_through(answer, draw_once(asked, field, self.tau))
+        return join_heads(answer)
+
+    def _positions(self, tokens: Tensor) -> Tensor:
+        """Channel positions of eq:positions, (R, n, width) -> (R, H, n); the middle where there is but one cell."""
+        if self.channel is None:
+            return tokens.new_full((len(tokens), self.heads, tokens.shape[1]), 0.5)
+        return torch.sigmoid(self.channel(tokens)).transpose(1, 2)
 
 
-class SoftmaxDecode(Decode):
+class SoftmaxDecode(CrossAttention):
     """Ordinary scaled dot-product cross-attention."""
 
     def project(self, query: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -78,6 +104,3 @@ class SoftmaxDecode(Decode):
         """See Decode."""
         q, k, v = self.project(query, tokens)
         return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=unless_whole(mask[:, None, None, :])))
-
-
-DECODES: dict[str, type[Decode]] = {"levy": LevyDecode, "softmax": SoftmaxDecode}

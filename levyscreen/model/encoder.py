@@ -26,6 +26,11 @@ def unless_whole(mask: Tensor) -> Tensor | None:
     return None if bool(mask.all()) else mask
 
 
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Scaled dot-product attention over (R, heads, n, d); `mask` (R, 1, 1, n), or None for no padding."""
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
 class Block(nn.Module):
     """Self-attention and feed-forward, each on a residual branch with dropout.
 
@@ -53,11 +58,13 @@ class Block(nn.Module):
 
     def attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """What self-attention adds to `x`, before dropout."""
-        query, key, value = (
-            split_heads(part, self.heads) for part in self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
-        )
-        attended: Tensor = self.out(join_heads(F.scaled_dot_product_attention(query, key, value, attn_mask=mask)))
+        attended: Tensor = self.out(join_heads(attention(*self.project(x), mask)))
         return attended
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of `x` (R, n, width), each (R, heads, n, d)."""
+        query, key, value = self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
+        return split_heads(query, self.heads), split_heads(key, self.heads), split_heads(value, self.heads)
 
     def add(self, x: Tensor, attended: Tensor) -> Tensor:
         """The rest of the block, which begins with the first dropout."""

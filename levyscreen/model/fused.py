@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from levyscreen.model.decode import Decode
+from levyscreen.model.decode import CrossAttention
 from levyscreen.model.heads import Head
 
 
@@ -24,7 +24,7 @@ class FusedHead:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, decode: Decode, head: Head) -> FusedHead:
+    def of(cls, decode: CrossAttention, head: Head) -> FusedHead:
         """The layer's `out` and the head's mean output."""
         first, last = head.layers[0], head.layers[-1]
         assert isinstance(first, nn.Linear)

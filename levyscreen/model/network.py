@@ -9,13 +9,16 @@ from torch import Tensor, nn
 
 from levyscreen.config import ModelConfig
 from levyscreen.errors import ModelError
-from levyscreen.model.decode import DECODES, Decode, LevyDecode
+from levyscreen.model.decode import Decode, LevyDecode, SoftmaxDecode
 from levyscreen.model.embed import Embedding
 from levyscreen.model.encoder import Encoder
 from levyscreen.model.fused import FusedHead
 from levyscreen.model.heads import Head
+from levyscreen.model.tnp import TransformerDecode, Unencoded
 from levyscreen.operator import Field, Lattice, LatticeReader, LatticeReading, Reading, deviation, read, read_beam
 from levyscreen.types import Batch, Signals
+
+DECODES = {"levy": LevyDecode, "softmax": SoftmaxDecode, "tnp-d": TransformerDecode}
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,14 @@ class Network(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
+        decode: type[Decode] = DECODES[config.decode]
         self.embed = Embedding(config)
-        self.encode = Encoder(config)
-        self.decode: Decode = DECODES[config.decode](config)
+        self.encode = Unencoded() if decode.encodes else Encoder(config)
+        self.decode = decode(config)
         self.head = Head(config)
 
     def tokens(self, batch: Batch) -> Tensor:
-        """Encoded readings (R, n, width)."""
+        """Encoded readings (R, n, width); embedded ones where the decode layer encodes them."""
         encoded: Tensor = self.encode(self.embed.token(batch.time, batch.variable, batch.value), batch.mask)
         return encoded
 
@@ -60,9 +64,11 @@ class Network(nn.Module):
         return mean
 
     def levy(self) -> LevyDecode:
-        """The decode layer, or ModelError where it is the softmax control and so has no signals."""
+        """The decode layer, or ModelError where it is another one and so has no signals."""
         if not isinstance(self.decode, LevyDecode):
-            raise ModelError("this model decodes by softmax, which emits no evidence, disagreement or deviation")
+            raise ModelError(
+                f"this model decodes by {self.config.decode}, which emits no evidence, disagreement or deviation"
+            )
         return self.decode
 
     def record_side(self, batch: Batch) -> Field:
@@ -71,7 +77,7 @@ class Network(nn.Module):
 
     def fused_head(self) -> FusedHead:
         """`read_out` for inference, queries last."""
-        return FusedHead.of(self.decode, self.head)
+        return FusedHead.of(self.levy(), self.head)
 
     def ask(self, field: Field, query: Tensor, with_deviation: bool) -> Prediction:
         """Answer unit queries (R or 1, H, m, d) from a field: predictions and signals, (R, m) each.

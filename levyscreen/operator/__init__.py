@@ -5,7 +5,7 @@ many queries as there are; `deviation` and `draw` work from the beam. `LatticeRe
 that a timeline asks of every record, its draws from a `RandomMeasure`.
 """
 
-from levyscreen.operator.draws import draw
+from levyscreen.operator.draws import draw, draw_once, straight_through
 from levyscreen.operator.field import Field, build_field, mean_path
 from levyscreen.operator.grid import Grid
 from levyscreen.operator.kernel import unit
@@ -29,10 +29,12 @@ __all__ = [
     "build_field",
     "deviation",
     "draw",
+    "draw_once",
     "mean_path",
     "output_gradient",
     "phi",
     "read",
     "read_beam",
+    "straight_through",
     "unit",
 ]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from levyscreen.operator.field import Field
-from levyscreen.operator.signals import Beam
+from levyscreen.operator.signals import Beam, read_beam
 
 
 def draw(beam: Beam, field: Field, draws: int, seed: int, record_id: Tensor, query: Tensor) -> Tensor:
@@ -24,6 +24,25 @@ def draw(beam: Beam, field: Field, draws: int, seed: int, record_id: Tensor, que
     atoms = counts.sum(-1, keepdim=True)
     sampled = (counts @ field.value) / atoms.clamp(min=1) + field.centre
     return torch.where(atoms > 0, sampled, beam.reading.mean)
+
+
+@torch.no_grad()
+def draw_once(query: Tensor, field: Field, tau: float) -> Tensor:
+    """One sample of the output at unit queries (..., m, d), for training: (..., m, d), by torch's own random state.
+
+    `draw` names every query's stream, so that an answer can be had again; that takes a generator a query, and a step of
+    training asks thousands of them once. The same law otherwise.
+    """
+    beam = read_beam(query, field, tau)
+    counts = torch.poisson(tau * beam.intensity)  # (..., m, L)
+    atoms = counts.sum(-1, keepdim=True)
+    sampled = (counts @ field.value) / atoms.clamp(min=1) + field.centre
+    return torch.where(atoms > 0, sampled, beam.reading.mean)
+
+
+def straight_through(mean: Tensor, sample: Tensor) -> Tensor:
+    """The sample's value with the mean's gradient (Bengio and others, 2013)."""
+    return mean + (sample - mean).detach()
 
 
 def _counts(rate: np.ndarray, draws: int, seed: int, record_id: np.ndarray, query: np.ndarray) -> np.ndarray:

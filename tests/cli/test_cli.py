@@ -447,7 +447,7 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--decode", "linear"], "unknown decode layer 'linear': use levy or softmax"),
+        (["--decode", "linear"], "unknown decode layer 'linear': use levy, softmax or tnp-d"),
         (["--head", "gamma"], "unknown head 'gamma': use point, nll or beta-nll"),
         (["--protocol", "none"], "unknown protocol 'none': use ours or paper"),
         (["--epochs", "0"], "--members and --epochs take 1 or more"),

@@ -1,5 +1,7 @@
 """A training on a made-up cohort: it learns, it can be cut off anywhere, and nothing fitted sees a test record."""
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -11,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.errors import TrainingError
 from levyscreen.learn import checkpoint
 from levyscreen.learn import fit as module
 from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.learn.fit import Watch, fit
-from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, tiny_cohort, with_values
+from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort, with_values
 
 CPU = torch.device("cpu")
 
@@ -113,6 +116,32 @@ def test_a_training_cut_off_again_and_again_ends_in_the_same_weights(data, whole
     assert_same_training(fit(data, MODEL, TRAINING, tmp_path, CPU, resume=True), whole)
 
 
+@pytest.fixture(scope="module")
+def sampled(data, tmp_path_factory):
+    """A training on the sampled path."""
+    return fit(data, MODEL, replace(TRAINING, path="sampled"), tmp_path_factory.mktemp("sampled"), CPU)
+
+
+def test_on_the_sampled_path_a_training_learns_and_ends_in_other_weights(whole, sampled):
+    first, *_, last = sampled.progress.history
+    assert last.train_loss < first.train_loss
+    assert not torch.equal(sampled.network.decode.key.weight, whole.network.decode.key.weight)
+
+
+def test_on_the_sampled_path_a_resumed_training_ends_in_the_weights_of_an_uninterrupted_one(data, sampled, tmp_path):
+    config = replace(TRAINING, path="sampled")
+    with pytest.raises(Cut):
+        fit(data, MODEL, config, tmp_path, CPU, watch=cut_in_step(3, 1))
+    torch.manual_seed(99)
+    assert_same_training(fit(data, MODEL, config, tmp_path, CPU, resume=True), sampled)
+
+
+@pytest.mark.parametrize("decode", ["softmax", "tnp-d"])
+def test_only_a_levy_layer_has_a_sampled_path(data, tmp_path, decode):
+    with pytest.raises(TrainingError, match=f"only a levy layer .* sampled path, and this is {decode}"):
+        fit(data, replace(MODEL, decode=decode), replace(TRAINING, path="sampled"), tmp_path, CPU)
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -183,7 +212,9 @@ OTHER = "belongs to a training with other records or settings"
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 4}, {"epochs": 6}, {"peak_rate": 1e-4}, {"batch_records": 9}, {"patience": 3}], ids=str
+    "change",
+    [{"seed": 4}, {"epochs": 6}, {"peak_rate": 1e-4}, {"batch_records": 9}, {"patience": 3}, {"path": "sampled"}],
+    ids=str,
 )
 def test_a_state_of_other_training_settings_is_refused(data, begun, change):
     with pytest.raises(TrainingError, match=OTHER):
@@ -200,6 +231,38 @@ def test_a_state_of_another_network_of_the_same_shape_is_refused(data, begun, ch
 def test_a_state_of_a_network_of_another_shape_is_refused(data, begun, change):
     with pytest.raises(TrainingError, match=OTHER):
         fit(data, replace(MODEL, **change), TRAINING, begun, CPU, resume=True)
+
+
+def test_settings_that_came_later_leave_the_fingerprint_of_an_ordinary_training_as_it_was(data):
+    model = {
+        **{"variables": 4, "decode": "levy", "head": "point", "width": 16, "heads": 2, "blocks": 1},
+        **{"feed_forward": 32, "dropout": 0.1, "frequencies": 16, "lowest_frequency": 0.5, "highest_frequency": 96.0},
+        **{"time_cells": 8, "channel_cells": 4, "tau": 0.5},
+    }
+    training = {
+        **{"seed": 3, "epochs": 5, "batch_records": 8, "peak_rate": 5e-3, "warm_up": 0.15, "weight_decay": 0.01},
+        **{"clip": 1.0, "patience": 10, "beta": 0.5},
+    }
+    variables = [vars(v) | {"repair": v.repair and vars(v.repair)} for v in VARIABLES.variables]
+    preprocessor = {
+        "variables": {"name": "tiny", "version": 1, "horizon_hours": 48.0, "variables": variables},
+        "protocol": {"name": "ours", "hide": 0.3, "min_readings": 10, "max_readings": None, "max_targets": None},
+        "mean": list(data.preprocessor.mean),
+        "scale": list(data.preprocessor.scale),
+    }
+    digest = hashlib.blake2b(json.dumps([model, training, preprocessor], sort_keys=True).encode(), digest_size=16)
+    readings, split = data.readings, data.split
+    arrays = (readings.record_id, readings.offsets, readings.value, split.train, split.validation, split.test)
+    for array in arrays:
+        digest.update(array.tobytes())
+    assert module._fingerprint(data, MODEL, TRAINING) == digest.hexdigest()
+    assert TrainingConfig.from_json(training) == TRAINING
+    assert ModelConfig.from_json(model) == MODEL
+
+
+def test_a_sampled_path_survives_json():
+    config = replace(TRAINING, path="sampled")
+    assert TrainingConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 def test_a_state_of_other_records_is_refused(begun):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from levyscreen.model.encoder import join_heads, split_heads
-from levyscreen.operator import Field, deviation, draw, output_gradient, phi, read, read_beam
+from levyscreen.operator import Field, deviation, draw, draw_once, output_gradient, phi, read, read_beam
 from tests.operator.cases import GRID, TAU, records
 from tests.operator.unfolded import phi_by_definition, unfolded
 
@@ -87,6 +87,25 @@ def test_t3_holds_where_phi_is_not_the_reciprocal(tau):
 def test_a_draw_without_atoms_is_the_mean():
     _, beam, draws = sampled(5, tau=1e-9, draws=20)
     assert torch.equal(draws, beam.reading.mean.expand_as(draws))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_t2_and_t3_hold_for_the_draws_of_a_training_step(seed):
+    case = records(seed, m=1)
+    field = case.field()
+    reading = read(case.query, field, TAU)
+    torch.manual_seed(seed)
+    drawn = draw_once(case.query.expand(-1, -1, DRAWS, -1), field, TAU)  # one query, asked 4,000 times
+    off = (drawn.mean(2, keepdim=True) - reading.mean).norm(dim=-1) / reading.mean.norm(dim=-1)
+    assert float(off.max()) < 0.01
+    spread = (drawn - reading.mean).square().sum(-1).mean(-1, keepdim=True).sqrt()
+    assert float((spread / reading.sigma_hat - 1).abs().max()) < 0.02
+
+
+def test_a_training_draw_without_atoms_is_the_mean():
+    case = records(3)
+    drawn = draw_once(case.query, case.field(), 1e-9)
+    torch.testing.assert_close(drawn, read(case.query, case.field(), 1e-9).mean)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
