@@ -14,10 +14,12 @@ from levyscreen.calibrate import (
     ause,
     coverage,
     crps_gaussian,
-    fit_calibration,
+    fit_by_variable,
+    fit_global,
     flagged_excess,
     spearman,
 )
+from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable
 from levyscreen.parallel import each
 from levyscreen.questions import TOKENS
 from levyscreen.records.batches import Batcher, by_tokens
@@ -107,20 +109,22 @@ def scores(validation: Answered, test: Answered, names: Sequence[str], in_units:
         **_ranking(test, signal),
     }
     lowest = min(0.0, float(validation.uncertainty.min()))  # a scale is fitted to what is 0 at least
-    for by in ("global", "variable"):
-        calibration = fit_calibration(
-            validation.uncertainty - lowest,
-            "uncertainty",
-            validation.prediction,
-            validation.truth,
-            validation.variable,
-            names,
-            by=by,
-            levels=LEVELS,
+    of_validation, of_test = (np.maximum(a.uncertainty - lowest, 0) for a in (validation, test))
+    signed = validation.truth - validation.prediction
+    pooled = fit_global(of_validation, signed)
+    same = np.full(len(names), pooled.a), np.full(len(names), pooled.b)
+    each = fit_by_variable(of_validation, signed, validation.variable, len(names), pooled)
+    for by, (a, b) in (("global", same), ("by_variable", each)):
+        scale, scale_test = (
+            a[v] * s + b[v] for v, s in ((validation.variable, of_validation), (test.variable, of_test))
         )
-        scale = calibration.scale(np.maximum(signal - lowest, 0), test.variable)
-        half = {level: calibration.half_width(scale, test.variable, level) for level in LEVELS}
-        found["global" if by == "global" else "by_variable"] = _calibrated(test, scale, half)
+        residual = np.abs(signed) / scale
+        if by == "global":
+            multiple = np.repeat(quantiles(residual, LEVELS)[:, None], len(names), axis=1)  # (L, V)
+        else:
+            multiple = quantiles_by_variable(residual, validation.variable, len(names), LEVELS)
+        half = {level: m[test.variable] * scale_test for level, m in zip(LEVELS, multiple, strict=True)}
+        found[by] = {"a": pooled.a, "b": pooled.b} | _calibrated(test, scale_test, half)
     return found
 
 
