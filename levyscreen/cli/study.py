@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levyscreen.cli import common
 from levyscreen.cli.common import Device
 from levyscreen.errors import UsageError
+
+if TYPE_CHECKING:
+    from levyscreen.learn.checkpoint import Progress
+    from levyscreen.learn.fit import Watch
 
 STUDIES = ("interpolation", "cohort", "continuum", "stress", "ablations")
 
@@ -41,6 +45,17 @@ def command(
     machine.prepare()
     if not tables:
         chosen = run.Request(study, dataset, run.seed_list(seeds), common.strings(estimators), data, out, networks)
-        run.run(chosen, machine.device(device), not no_train, common.stderr)
+        run.run(chosen, machine.device(device), not no_train, common.stderr, _watch)
     for path in run.report(study, out):
         common.stderr(f"written {path}")
+
+
+def _watch(what: str) -> Watch:
+    """Says how a training goes, a line an epoch."""
+    from levyscreen.learn.fit import Watch
+
+    def epoch(progress: Progress) -> None:
+        last = progress.history[-1]
+        common.stderr(f"{what}: epoch {last.epoch}, validation {last.validation_loss:.4f}, {last.seconds:.0f} s")
+
+    return Watch(epoch=epoch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ class Networks:
     device: torch.device
     training: bool = True  # else what is not there raises MissingNetwork
     watch: Callable[[str], Watch | None] = lambda what: None
+    sizes: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where not the default ones
+    recipe: TrainingConfig = field(default_factory=TrainingConfig)
 
     def model(self, kind: str = "levy", settings: dict[str, Any] | None = None) -> Model:
         """The model folder of a kind, or by `settings` of ModelConfig under a name of its own."""
@@ -55,13 +57,11 @@ class Networks:
             raise MissingNetwork(f"{folder} holds no trained network: run the study without --no-train")
         if folder == self.path_of_shipped():
             return load_model(folder, self.device)
-        changes = KINDS[kind] if settings is None else settings
-        path = changes.get("path", "mean")
-        config = ModelConfig(len(self.cohort.variables), **{k: v for k, v in changes.items() if k != "path"})
-        training = TrainingConfig(seed=self.seed, path=path)
-        return train(
-            self.cohort, folder, self.dataset.protocol, config, training, self.device, True, self.watch(folder.name)
-        )
+        changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
+        recipe = replace(self.recipe, seed=self.seed, path=changes.pop("path", "mean"))
+        config = ModelConfig(len(self.cohort.variables), **changes)
+        protocol, watch = self.dataset.protocol, self.watch(f"seed {self.seed}, {folder.name}")
+        return train(self.cohort, folder, protocol, config, recipe, self.device, True, watch)
 
     def networks(self, kind: str) -> Sequence[Network]:
         """What an estimator that reads `kind` is made from."""
@@ -71,7 +71,9 @@ class Networks:
         for member in range(self.seed + 1, self.seed + MEMBERS):
             if not self.training and not member_path(model.folder, member).exists():
                 raise MissingNetwork(f"{model.folder} lacks member {member} of its ensemble")
-            train_member(self.cohort, model, member, self.device, True, self.watch(f"member {member}"))
+            train_member(
+                self.cohort, model, member, self.device, True, self.watch(f"seed {self.seed}, member {member}")
+            )
         return [model.network, *load_members(model, self.device)]
 
     def path(self, kind: str) -> Path:

@@ -22,6 +22,8 @@ from levyscreen.study.stress import stress
 if TYPE_CHECKING:
     import torch
 
+    from levyscreen.learn.fit import Watch
+
 
 @dataclass(frozen=True)
 class Request:
@@ -36,7 +38,13 @@ class Request:
     networks: Path
 
 
-def run(request: Request, device: torch.device, training: bool, say: Callable[[str], None]) -> None:
+def run(
+    request: Request,
+    device: torch.device,
+    training: bool,
+    say: Callable[[str], None],
+    watch: Callable[[str], Watch | None] = lambda what: None,
+) -> None:
     """Runs what has no result yet. Raises UsageError for an unknown dataset or estimator, or data that is not there."""
     names = list(ESTIMATORS) if request.estimators is None else list(request.estimators)
     unknown = [name for name in names if name not in ESTIMATORS]
@@ -46,7 +54,7 @@ def run(request: Request, device: torch.device, training: bool, say: Callable[[s
     cohort = datasets.read(dataset, request.data, dataset.training)
     results = Results(request.out, request.study)
     for seed in request.seeds:
-        stage = Stage(Networks(dataset, seed, request.networks, cohort, device, training), request.data)
+        stage = Stage(Networks(dataset, seed, request.networks, cohort, device, training, watch), request.data)
         if request.study in ("interpolation", "cohort"):
             rank(stage, results, names, say)
         else:

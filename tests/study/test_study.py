@@ -1,0 +1,230 @@
+"""A study on a made-up cohort with tiny networks: what it finds, how it goes on, what its tables say."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from levyscreen.calibrate import ause
+from levyscreen.config import TrainingConfig
+from levyscreen.errors import LevyscreenError, UsageError
+from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.study import ablations, run, stress, tables
+from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
+from levyscreen.study.datasets import Dataset
+from levyscreen.study.networks import MissingNetwork, Networks
+from levyscreen.study.ranking import rank
+from levyscreen.study.results import Results
+from levyscreen.study.stage import Stage
+from tests.learn.tiny import MODEL, PROTOCOL, tiny_cohort
+
+SIZES = {k: v for k, v in MODEL.to_json().items() if k not in ("variables", "decode", "head")}
+CPU = torch.device("cpu")
+
+
+def tiny_stage(folder, training=True, seed=3, data=None):
+    dataset = Dataset(
+        "physionet2012", "tiny", folder / "a", folder / "b", lambda path: tiny_cohort(40, 9), {}, PROTOCOL
+    )
+    recipe = TrainingConfig(epochs=2, batch_records=8, peak_rate=5e-3)
+    networks = Networks(dataset, seed, folder / "runs", tiny_cohort(), CPU, training, sizes=SIZES, recipe=recipe)
+    (folder / "b").touch()
+    return Stage(networks, folder)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    return tiny_stage(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def whole(stage, tmp_path_factory):
+    """Every estimator's result."""
+    results = Results(tmp_path_factory.mktemp("results"), "interpolation")
+    rank(stage, results, list(ESTIMATORS))
+    return results
+
+
+def test_a_study_has_a_result_for_every_estimator(whole):
+    assert {r["name"] for r in whole.read()} == set(ESTIMATORS)
+
+
+def test_every_estimator_is_asked_the_same_targets(whole, stage):
+    test = stage.training.part(stage.training.split.test)
+    targets = int(stage.training.targets(test, 0).sum())
+    assert {r["queries"] for r in whole.read()} == {targets}
+
+
+def test_readers_of_one_network_are_scored_on_the_same_errors(whole):
+    mae = {r["mae"] for r in whole.read() if r["reads"] == "levy"}
+    assert np.ptp(list(mae)) < 1e-6
+    assert {r["mae"] for r in whole.read() if r["name"] == "nll"}.isdisjoint(mae)
+
+
+def test_splits_share_no_patient(stage):
+    parts = [set(stage.training.part(rows).record_id) for rows in vars(stage.training.split).values()]
+    assert sum(map(len, parts)) == len(set.union(*parts))
+
+
+def test_a_second_call_runs_only_what_is_missing_and_ends_in_the_same_table(whole, stage, tmp_path):
+    again = Results(tmp_path, "interpolation")
+    names = ["disagreement", "deviation", "dropout", "gap-any-variable"]
+    rank(stage, again, names[:2])
+    kept = again.path("physionet2012", 3, "disagreement")
+    before = kept.stat().st_mtime_ns
+    rank(stage, again, names)
+    assert kept.stat().st_mtime_ns == before
+
+    def figures(results):
+        table = tables.long_table(results)
+        chosen = table["name"].isin(names) & (table["figure"] != "seconds") & table["mean"].notna()
+        return table[chosen].set_index(["name", "figure"])["mean"]
+
+    pd.testing.assert_series_equal(figures(again), figures(whole))
+
+
+def test_a_result_cut_short_is_refused_by_name(whole, tmp_path):
+    results = Results(tmp_path, "interpolation")
+    path = results.path("physionet2012", 0, "dropout")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"format": 1,')
+    with pytest.raises(LevyscreenError, match=r"dropout\.json is no result.*delete it"):
+        results.read()
+
+
+def test_without_training_what_needs_a_network_is_left_out_and_said(tmp_path):
+    said = []
+    results = Results(tmp_path / "out", "interpolation")
+    rank(tiny_stage(tmp_path, training=False), results, ["deviation"], said.append)
+    assert not results.read()
+    assert "deviation left out" in said[0]
+    assert "--no-train" in said[0]
+
+
+def test_an_ensemble_that_lacks_a_member_is_not_run(stage):
+    without = Stage(replace(stage.networks, training=False, seed=17), stage.data)
+    with pytest.raises(MissingNetwork):
+        without.networks.networks("ensemble")
+
+
+def test_a_cohort_study_asks_the_other_cohort(stage, tmp_path):
+    results = Results(tmp_path, "cohort")
+    rank(stage, results, ["disagreement"])
+    (found,) = results.read()
+    assert found["records"] <= 40
+    assert found["queries"] != len(answer(ESTIMATORS["disagreement"](levy(stage)), stage.test).error)
+
+
+def levy(stage):
+    return {"levy": stage.networks.networks("levy")}
+
+
+def made_up(n=4000, seed=0, scale=1.0):
+    """Errors drawn with a known deviation."""
+    rng = np.random.default_rng(seed)
+    variable, deviation = rng.integers(0, 4, n), rng.gamma(2.0, 0.2, n) + 0.05
+    truth = rng.standard_normal(n)
+    error = deviation * rng.standard_normal(n)
+    return Answered(0.0, np.sort(rng.integers(0, 50, n)), variable, truth, truth + error, scale * deviation)
+
+
+def test_a_calibrated_scale_undoes_the_unit_and_covers_as_it_says():
+    found = scores(made_up(seed=1, scale=7.0), made_up(seed=2, scale=7.0), ["a", "b", "c", "d"], in_units=True)
+    assert found["global"]["a"] == pytest.approx(1 / 7, rel=0.1)
+    for kind in ("coverage", "conformal_coverage"):
+        assert found["global"][kind]["0.9"] == pytest.approx(0.9, abs=0.02)
+    assert found["global"]["crps"] < found["crps_raw"]
+
+
+def test_signals_below_zero_are_shifted_and_rank_as_before():
+    validation, test = made_up(seed=1), made_up(seed=2)
+    lower = [replace(a, uncertainty=a.uncertainty - 3) for a in (validation, test)]
+    moved, found = scores(*lower, ["a", "b", "c", "d"], False), scores(validation, test, ["a", "b", "c", "d"], False)
+    assert moved["ause"] == pytest.approx(found["ause"])
+    assert moved["global"]["crps"] == pytest.approx(found["global"]["crps"], rel=0.01)
+    assert found["crps_raw"] is None
+
+
+def test_the_sparsification_curve_has_the_area_that_ause_measures():
+    a = made_up()
+    area = np.mean(sparsification(a.uncertainty, a.error)) - np.mean(sparsification(a.error, a.error))
+    assert area == pytest.approx(ause(a.uncertainty, a.error), abs=0.01)
+    assert sparsification(a.error, a.error)[0] == 1
+
+
+def test_less_context_is_part_of_more_and_targets_stay(stage):
+    few, many = stress.thinned(stage, 0.3), stress.thinned(stage, 0.7)
+    assert sum(int(b.query_mask.sum()) for b in few.batches) == sum(int(b.query_mask.sum()) for b in many.batches)
+
+    def context(questions: Questions):
+        return {
+            (int(r), float(t), int(v))
+            for b in questions.batches
+            for r, times, variables, mask in zip(b.record, b.time, b.variable, b.mask, strict=True)
+            for t, v in zip(times[mask], variables[mask], strict=True)
+        }
+
+    assert context(few) < context(many)
+    assert len(context(few)) / len(context(many)) == pytest.approx(3 / 7, rel=0.15)
+
+
+def test_stress_says_error_scale_and_evidence_at_each_level(stage, tmp_path):
+    results = Results(tmp_path, "stress")
+    stress.stress(stage, results)
+    (found,) = results.read()
+    assert [level["kept"] for level in found["levels"]] == list(stress.KEPT)
+    assert found["evidence_falls"]
+    assert found["levels"][0]["evidence"] > 5 * found["levels"][-1]["evidence"]
+
+
+def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
+    monkeypatch.setattr(ablations, "TRAINED", {"levy": {}, "time-8": {"time_cells": 8, "channel_cells": 1}})
+    results = Results(tmp_path, "ablations")
+    ablations.ablate(stage, results)
+    mae = {r["name"]: r["mae"] for r in results.read()}
+    assert mae["tau-0.1"] == pytest.approx(mae["levy"], abs=1e-5)
+    assert mae["time-8"] != mae["levy"]
+    assert stage.networks.model().network.levy().tau == 0.5
+
+
+def test_a_table_puts_the_papers_value_beside_ours(whole):
+    text = tables.markdown(whole)
+    row = next(line for line in text.splitlines() if line.startswith("| MC dropout"))
+    ours = json.loads(whole.path("physionet2012", 3, "dropout").read_text())
+    assert f"{ours['ause']:.3f} (0.482 ± 0.009)" in row
+    assert "| 20 | 1 |" in row
+
+
+def test_the_papers_values_are_of_known_rows():
+    for study in ("interpolation", "cohort"):
+        assert set(tables.paper_values(study)["name"]) <= set(ESTIMATORS)
+
+
+def test_change_of_mae_is_against_the_point_model_of_the_same_seed(whole):
+    table = tables.long_table(whole)
+    table = table[table["dataset"] == "physionet2012"].set_index(["name", "figure"])["mean"]
+    assert table["nll", "mae_change"] == pytest.approx(table["nll", "mae"] / table["disagreement", "mae"] - 1)
+
+
+def test_a_report_is_a_table_a_text_and_figures(whole):
+    pytest.importorskip("matplotlib")
+    names = [path.name for path in run.report("interpolation", whole.folder)]
+    assert names == ["table.parquet", "table.md", "sparsification-physionet2012.svg", "coverage-physionet2012.svg"]
+    first = (whole.folder / "interpolation" / "coverage-physionet2012.svg").read_bytes()
+    run.report("interpolation", whole.folder)
+    assert (whole.folder / "interpolation" / "coverage-physionet2012.svg").read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("0", [0]), ("0-4", [0, 1, 2, 3, 4]), ("0,2", [0, 2]), ("1-2,5", [1, 2, 5])]
+)
+def test_seeds_are_one_several_or_a_range(text, seeds):
+    assert run.seed_list(text) == seeds
+
+
+def test_seeds_that_are_no_numbers_are_refused():
+    with pytest.raises(UsageError, match="seeds are numbers.*'all'"):
+        run.seed_list("all")
