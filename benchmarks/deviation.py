@@ -1,7 +1,7 @@
 """The closed-form deviation against the spread of K draws: python -m benchmarks.deviation COHORT [--draws 400].
 
 Prints quantiles of deviation / (standard deviation of the drawn predictions) over hidden readings of some records, and
-their rank correlation. Both come from the same beam; the draws alone sample it.
+their rank correlation. Both come from the same intensity; the draws alone sample it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import torch
 
 from levyscreen import load_model, machine, read_cohort
 from levyscreen.calibrate import spearman
+from levyscreen.estimators.draws import drawn
 from levyscreen.model.encoder import join_heads
 from levyscreen.model.network import Network
-from levyscreen.operator import draw, read_beam
 from levyscreen.records.batches import Batcher
 from levyscreen.records.hiding import hide
 from levyscreen.types import Batch
@@ -24,13 +24,9 @@ from levyscreen.types import Batch
 @torch.no_grad()
 def deviation_and_spread(network: Network, batch: Batch, draws: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Closed form and standard deviation of `draws` drawn predictions, (targets,) each."""
-    decode = network.levy()
-    field = network.record_side(batch)
-    query = decode.project_query(network.embed.query(batch.query_time, batch.query_variable))
-    closed = network.ask(field, query, with_deviation=True).signals.deviation
+    closed = network.predict(batch).signals.deviation
     assert closed is not None
-    names = torch.arange(batch.query_mask.shape[1]).expand(batch.query_mask.shape)
-    sampled = draw(read_beam(query, field, decode.tau), field, draws, seed, batch.record, names)  # (K, R, H, m, d)
+    _, sampled = drawn(network, batch, draws, seed)  # (K, R, H, m, d)
     predictions = torch.stack([network.read_out(join_heads(one)) for one in sampled])  # (K, R, m)
     return closed[batch.query_mask].numpy(), predictions.std(0)[batch.query_mask].numpy()
 
