@@ -25,7 +25,7 @@ def command(
     estimators: Annotated[str | None, typer.Option(help="Only these, by comma; all by default.")] = None,
     data: Annotated[Path, typer.Option(help="Folder with physionet2012/ and ushcn/.")] = Path("../shared/data"),
     out: Annotated[Path, typer.Option("--out", help="Folder of results, tables and figures.")] = Path("studies"),
-    networks: Annotated[Path, typer.Option(help="Folder of the trained networks.")] = Path("runs/study"),
+    networks: Annotated[Path, typer.Option(help="Folder of the trained networks.")] = Path("studies/networks"),
     no_train: Annotated[
         bool, typer.Option("--no-train", help="Leave out what needs a network that is not trained yet.")
     ] = False,

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levyscreen.config import PAPER, Protocol
+from levyscreen.config import PAPER, Protocol, TrainingConfig
 from levyscreen.errors import UsageError
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.ushcn import read_ushcn
 
 if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
+
+
+OUR_RECIPE = TrainingConfig()
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Dataset:
     read: Callable[[Path], Cohort]
     shipped: dict[int, str]  # by seed, a shipped model that is this dataset's trained network
     protocol: Protocol = PAPER
+    recipe: TrainingConfig = OUR_RECIPE
 
 
 DATASETS = {
@@ -47,6 +51,7 @@ DATASETS = {
             None,
             read_ushcn,
             {},
+            recipe=TrainingConfig(epochs=60, patience=60),  # 25 steps an epoch, fixed sixty as in sec:setup
         ),
     )
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levyscreen.config import ModelConfig, TrainingConfig
+from levyscreen.config import ModelConfig
 from levyscreen.errors import UsageError
 from levyscreen.store import CONFIG, Model, load_members, load_model, member_path, shipped_folder
 from levyscreen.training import train, train_member
@@ -48,7 +48,6 @@ class Networks:
     training: bool = True  # else what is not there raises MissingNetwork
     watch: Callable[[str], Watch | None] = lambda what: None
     sizes: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where not the default ones
-    recipe: TrainingConfig = field(default_factory=TrainingConfig)
 
     def model(self, kind: str = "levy", settings: dict[str, Any] | None = None) -> Model:
         """The model folder of a kind, or by `settings` of ModelConfig under a name of its own."""
@@ -58,7 +57,7 @@ class Networks:
         if folder == self.path_of_shipped():
             return load_model(folder, self.device)
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
-        recipe = replace(self.recipe, seed=self.seed, path=changes.pop("path", "mean"))
+        recipe = replace(self.dataset.recipe, seed=self.seed, path=changes.pop("path", "mean"))
         config = ModelConfig(len(self.cohort.variables), **changes)
         protocol, watch = self.dataset.protocol, self.watch(f"seed {self.seed}, {folder.name}")
         return train(self.cohort, folder, protocol, config, recipe, self.device, True, watch)

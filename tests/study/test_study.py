@@ -26,11 +26,10 @@ CPU = torch.device("cpu")
 
 
 def tiny_stage(folder, training=True, seed=3, data=None):
-    dataset = Dataset(
-        "physionet2012", "tiny", folder / "a", folder / "b", lambda path: tiny_cohort(40, 9), {}, PROTOCOL
-    )
     recipe = TrainingConfig(epochs=2, batch_records=8, peak_rate=5e-3)
-    networks = Networks(dataset, seed, folder / "runs", tiny_cohort(), CPU, training, sizes=SIZES, recipe=recipe)
+    paths = folder / "a", folder / "b"
+    dataset = Dataset("physionet2012", "tiny", *paths, lambda path: tiny_cohort(40, 9), {}, PROTOCOL, recipe)
+    networks = Networks(dataset, seed, folder / "runs", tiny_cohort(), CPU, training, sizes=SIZES)
     (folder / "b").touch()
     return Stage(networks, folder)
 
@@ -226,5 +225,5 @@ def test_seeds_are_one_several_or_a_range(text, seeds):
 
 
 def test_seeds_that_are_no_numbers_are_refused():
-    with pytest.raises(UsageError, match="seeds are numbers.*'all'"):
+    with pytest.raises(UsageError, match=r"seeds are numbers.*'all'"):
         run.seed_list("all")
