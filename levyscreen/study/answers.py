@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.config import Protocol
-    from levyscreen.estimators.base import Estimator
+    from levyscreen.estimators.base import Estimate
     from levyscreen.records.preprocessor import Readings
     from levyscreen.types import Batch
 
@@ -79,12 +79,12 @@ class Answered:
         return np.abs(self.prediction - self.truth)
 
 
-def answer(estimator: Estimator, questions: Questions) -> Answered:
-    """Asks an estimator, its batches side by side."""
+def answer(ask: Callable[[Batch], Estimate], questions: Questions) -> Answered:
+    """Asks an estimator, or its `on_validation`, batches side by side."""
 
     @torch.no_grad()
     def one(batch: Batch) -> tuple[NDArray[np.float64], ...]:
-        estimate, mask = estimator(batch), batch.query_mask
+        estimate, mask = ask(batch), batch.query_mask
         record = batch.record[:, None].expand_as(mask)
         fields = (record, batch.query_variable, batch.target, estimate.prediction, estimate.uncertainty)
         return tuple(field[mask].cpu().numpy() for field in fields)
