@@ -164,6 +164,16 @@ def test_the_empirical_law_of_normal_residuals_scores_as_the_gaussian():
         assert found[by]["empirical"]["width"]["0.9"] == pytest.approx(found[by]["width"]["0.9"], rel=0.03)
 
 
+def test_scales_are_fitted_to_what_an_estimator_says_of_validation_without_having_seen_it(stage, tmp_path, monkeypatch):
+    asked = []
+    on_validation = ESTIMATORS["rich"].on_validation
+    monkeypatch.setattr(
+        ESTIMATORS["rich"], "on_validation", lambda self, batch: asked.append(batch) or on_validation(self, batch)
+    )
+    rank(stage, Results(tmp_path, "interpolation"), ["rich"])
+    assert {id(batch) for batch in asked} == {id(batch) for batch in stage.validation.batches}
+
+
 def test_signals_below_zero_are_shifted_and_rank_as_before():
     validation, test = made_up(seed=1), made_up(seed=2)
     lower = [replace(a, uncertainty=a.uncertainty - 3) for a in (validation, test)]
