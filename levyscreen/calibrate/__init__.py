@@ -3,6 +3,7 @@
 from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
 from levyscreen.calibrate.calibration import Calibration, fit_calibration
 from levyscreen.calibrate.conformal import CalibrationWarning, conformal_quantile
+from levyscreen.calibrate.empirical import EmpiricalLaw, law_of_variable
 from levyscreen.calibrate.reliability import reliability
 from levyscreen.calibrate.scores import ause, coverage, crps_gaussian, flagged_excess, spearman
 
@@ -10,6 +11,7 @@ __all__ = [
     "Affine",
     "Calibration",
     "CalibrationWarning",
+    "EmpiricalLaw",
     "ause",
     "conformal_quantile",
     "coverage",
@@ -18,6 +20,7 @@ __all__ = [
     "fit_calibration",
     "fit_global",
     "flagged_excess",
+    "law_of_variable",
     "reliability",
     "spearman",
 ]

@@ -50,6 +50,14 @@ class Estimator(ABC):
     def __call__(self, batch: Batch) -> Estimate:
         """One batch, in inference mode and without gradients. Called from several threads at once."""
 
+    def on_validation(self, batch: Batch) -> Estimate:
+        """What it says of a batch that `fit` was given as validation; scales are fitted to this.
+
+        As asked, which most may be: they have seen no validation target, or too many for each to matter. What learns
+        from these targets closely answers each record by a fit without it, or its scale would be too narrow.
+        """
+        return self(batch)
+
     @property
     def own_mean(self) -> bool:
         """Whether it predicts otherwise than the point model, and so ranks errors of its own."""

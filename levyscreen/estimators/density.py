@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from levyscreen.errors import UsageError
 from levyscreen.estimators.base import Estimate, Estimator, Networks
-from levyscreen.estimators.fitting import fitted, gathered, penultimate, predicted
+from levyscreen.estimators.fitting import fitted, gathered, penultimate, predicted, require_scikit_learn
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:
@@ -28,12 +27,9 @@ class Density(Estimator):
     _model: Pipeline | None = None
 
     def __init__(self, networks: Networks):
-        """Raises UsageError without scikit-learn: at once, not after the trainings that a fit comes after."""
+        """Raises UsageError without scikit-learn."""
         super().__init__(networks)
-        try:
-            import sklearn  # noqa: F401
-        except ImportError:
-            raise UsageError("density needs scikit-learn: pip install 'levyscreen[study]'") from None
+        require_scikit_learn("density")
 
     def fit(self, train: Sequence[Batch], validation: Sequence[Batch], seed: int = 0) -> None:
         """Fits both to training queries; no target is read. Raises UsageError where there is no query."""

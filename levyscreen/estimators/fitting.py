@@ -68,3 +68,11 @@ def fitted(part: Part | None, title: str) -> Part:
     if part is None:
         raise UsageError(f"{title}: fit() it before asking it")
     return part
+
+
+def require_scikit_learn(name: str) -> None:
+    """Raises UsageError where it is not installed: at once, not after the trainings that a fit comes after."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        raise UsageError(f"{name} needs scikit-learn: pip install 'levyscreen[study]'") from None

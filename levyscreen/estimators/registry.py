@@ -10,6 +10,7 @@ from levyscreen.estimators.dropout import MonteCarloDropout
 from levyscreen.estimators.ensemble import DeepEnsemble
 from levyscreen.estimators.laplace import Laplace
 from levyscreen.estimators.likelihood import BetaNll, GaussianNll, TnpD
+from levyscreen.estimators.rich import Rich
 from levyscreen.estimators.signals import Deviation, Disagreement, InverseEvidence, SigmaHat
 from levyscreen.estimators.softmax import Dispersion, Entropy, Partition
 from levyscreen.estimators.variable_error import VariableError
@@ -35,6 +36,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "ensemble": DeepEnsemble,
     "variable-error": VariableError,
     "variance-head": VarianceHead,
+    "rich": Rich,
     "nll": GaussianNll,
     "beta-nll": BetaNll,
     "tnp-d": TnpD,

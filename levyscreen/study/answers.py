@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,14 @@ import numpy as np
 import torch
 
 from levyscreen.calibrate import (
+    EmpiricalLaw,
     ause,
     coverage,
     crps_gaussian,
     fit_by_variable,
     fit_global,
     flagged_excess,
+    law_of_variable,
     spearman,
 )
 from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.config import Protocol
-    from levyscreen.estimators.base import Estimator
+    from levyscreen.estimators.base import Estimate
     from levyscreen.records.preprocessor import Readings
     from levyscreen.types import Batch
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+EMPIRICAL_LEVELS = (0.8, 0.9, 0.95)
 CURVE_POINTS = 50
 
 
@@ -76,12 +79,12 @@ class Answered:
         return np.abs(self.prediction - self.truth)
 
 
-def answer(estimator: Estimator, questions: Questions) -> Answered:
-    """Asks an estimator, its batches side by side."""
+def answer(ask: Callable[[Batch], Estimate], questions: Questions) -> Answered:
+    """Asks an estimator, or its `on_validation`, batches side by side."""
 
     @torch.no_grad()
     def one(batch: Batch) -> tuple[NDArray[np.float64], ...]:
-        estimate, mask = estimator(batch), batch.query_mask
+        estimate, mask = ask(batch), batch.query_mask
         record = batch.record[:, None].expand_as(mask)
         fields = (record, batch.query_variable, batch.target, estimate.prediction, estimate.uncertainty)
         return tuple(field[mask].cpu().numpy() for field in fields)
@@ -125,6 +128,7 @@ def scores(validation: Answered, test: Answered, names: Sequence[str], in_units:
             multiple = quantiles_by_variable(residual, validation.variable, len(names), LEVELS)
         half = {level: m[test.variable] * scale_test for level, m in zip(LEVELS, multiple, strict=True)}
         found[by] = {"a": pooled.a, "b": pooled.b} | _calibrated(test, scale_test, half)
+        found[by]["empirical"] = _empirical(validation, test, signed / scale, scale_test, by == "by_variable")
     return found
 
 
@@ -141,6 +145,34 @@ def _calibrated(
         }
         found[f"{name}width"] = {str(level): _median_width(half) for level, half in half_widths.items()}
     return found
+
+
+def _empirical(
+    validation: Answered,
+    test: Answered,
+    residual: NDArray[np.floating[Any]],
+    scale: NDArray[np.floating[Any]],
+    by_variable: bool,
+) -> dict[str, Any]:
+    """Of mean + scale * law of the validation targets' residuals (N,), one law for all variables or one for each.
+
+    `tails` are the shares of targets below the law's 2.5 % and above its 97.5 % quantile.
+    """
+    z, whole = (test.truth - test.prediction) / scale, EmpiricalLaw.of(residual)
+    crps, ends = np.empty(len(z)), {level: np.empty((2, len(z))) for level in EMPIRICAL_LEVELS}
+    for v in np.unique(test.variable):
+        rows = test.variable == v
+        law = law_of_variable(residual, validation.variable, v) if by_variable else whole
+        crps[rows] = scale[rows] * law.crps(z[rows])
+        for level, (low, high) in ends.items():
+            low[rows], high[rows] = law.quantile((1 - level) / 2), law.quantile((1 + level) / 2)
+    low, high = ends[0.95]
+    return {
+        "crps": float(crps.mean()),
+        "coverage": {str(level): float(((low <= z) & (z <= high)).mean()) for level, (low, high) in ends.items()},
+        "width": {str(level): float(np.median(scale * (high - low))) for level, (low, high) in ends.items()},
+        "tails": {"low": float((z < low).mean()), "high": float((z > high).mean())},
+    }
 
 
 def _median_width(half: NDArray[np.floating[Any]]) -> float | None:

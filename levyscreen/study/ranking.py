@@ -44,7 +44,7 @@ def _made(stage: Stage, name: str) -> Estimator:
 
 def _run(stage: Stage, estimator: Estimator, study: str) -> dict[str, Any]:
     asked = stage.screening if study == "cohort" else stage.test
-    validation, answered = answer(estimator, stage.validation), answer(estimator, asked)
+    validation, answered = answer(estimator.on_validation, stage.validation), answer(estimator, asked)
     variables = stage.training.preprocessor.variables.names
     return {
         "passes": estimator.passes,

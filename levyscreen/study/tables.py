@@ -31,6 +31,14 @@ BLOCKS: dict[str, tuple[tuple[str, dict[str, tuple[str, int]]], ...]] = {
                 "global_crps": ("CRPS, one scale", 4),
                 "crps_raw": ("CRPS, uncalibrated", 4),
                 "by_variable_crps": ("CRPS, a scale a variable", 4),
+                "global_empirical_crps": ("CRPS, one scale, empirical law", 4),
+                "by_variable_empirical_crps": ("CRPS, a scale and an empirical law a variable", 4),
+                **{
+                    f"by_variable_empirical_coverage_{level}": (f"its {level:.0%} interval", 3)
+                    for level in (0.8, 0.9, 0.95)
+                },
+                "by_variable_empirical_tails_low": ("below its 2.5 %", 4),
+                "by_variable_empirical_tails_high": ("above its 97.5 %", 4),
             },
         ),
         (

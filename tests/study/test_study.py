@@ -138,6 +138,42 @@ def test_a_calibrated_scale_undoes_the_unit_and_covers_as_it_says():
     assert found["global"]["crps"] < found["crps_raw"]
 
 
+def skewed(seed, n=20_000):
+    """Two variables of heavy and of skewed errors, as wide as the signal says."""
+    rng = np.random.default_rng(seed)
+    a = made_up(n, seed)
+    variable = rng.integers(0, 2, n)
+    shape = np.where(variable == 0, rng.standard_t(2.5, n), rng.exponential(1, n) - 1)
+    return replace(a, variable=variable, prediction=a.truth - a.uncertainty * shape)
+
+
+def test_the_empirical_law_scores_and_covers_better_where_residuals_are_not_normal():
+    found = scores(skewed(1), skewed(2), ["a", "b"], in_units=True)
+    for by in ("global", "by_variable"):
+        empirical = found[by]["empirical"]
+        assert empirical["crps"] < found[by]["crps"] - 0.002
+        assert empirical["coverage"] == pytest.approx({"0.8": 0.8, "0.9": 0.9, "0.95": 0.95}, abs=0.01)
+        assert empirical["tails"] == pytest.approx({"low": 0.025, "high": 0.025}, abs=0.005)
+    assert found["by_variable"]["empirical"]["crps"] < found["global"]["empirical"]["crps"]
+
+
+def test_the_empirical_law_of_normal_residuals_scores_as_the_gaussian():
+    found = scores(made_up(seed=1, n=20_000), made_up(seed=2, n=20_000), ["a", "b", "c", "d"], in_units=True)
+    for by in ("global", "by_variable"):
+        assert found[by]["empirical"]["crps"] == pytest.approx(found[by]["crps"], rel=0.002)
+        assert found[by]["empirical"]["width"]["0.9"] == pytest.approx(found[by]["width"]["0.9"], rel=0.03)
+
+
+def test_scales_are_fitted_to_what_an_estimator_says_of_validation_without_having_seen_it(stage, tmp_path, monkeypatch):
+    asked = []
+    on_validation = ESTIMATORS["rich"].on_validation
+    monkeypatch.setattr(
+        ESTIMATORS["rich"], "on_validation", lambda self, batch: asked.append(batch) or on_validation(self, batch)
+    )
+    rank(stage, Results(tmp_path, "interpolation"), ["rich"])
+    assert {id(batch) for batch in asked} == {id(batch) for batch in stage.validation.batches}
+
+
 def test_signals_below_zero_are_shifted_and_rank_as_before():
     validation, test = made_up(seed=1), made_up(seed=2)
     lower = [replace(a, uncertainty=a.uncertainty - 3) for a in (validation, test)]
