@@ -23,25 +23,12 @@ def prepare() -> None:
     threads share one heap, since those of their own are given back.
     """
     torch.set_flush_denormal(True)
-    if libc := _glibc():
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
         libc.mallopt(_M_ARENA_MAX, 1)
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
         libc.mallopt(_M_TOP_PAD, 64 * 2**20)
-
-
-def release_memory() -> None:
-    """Gives freed memory back to the system, after a stage whose peak is past; a large cohort is read in one."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-    if libc := _glibc():
-        libc.malloc_trim(0)
-
-
-def _glibc() -> ctypes.CDLL | None:
-    glibc = sys.platform == "linux" and platform.libc_ver()[0] == "glibc"
-    return ctypes.CDLL(None) if glibc else None
 
 
 def device(name: str) -> torch.device:

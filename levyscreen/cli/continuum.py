@@ -47,7 +47,6 @@ def command(
     settings = ContinuumSettings(grid, common.strings(variables), level, deviation, half)
     start = time.perf_counter()
     found = common.read(cohort, no_cache)
-    machine.release_memory()
     ingested = time.perf_counter()
     where = machine.device(device)
     loaded = load_model(common.model_name(model, protocol), where)

@@ -59,7 +59,6 @@ def command(
     name = common.model_name(model, protocol)
     start = time.perf_counter()
     records = common.read(cohort, no_cache)
-    machine.release_memory()
     ingested = time.perf_counter()
     where = machine.device(device)
     loaded = load_model(name, where)
