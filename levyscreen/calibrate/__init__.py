@@ -4,19 +4,29 @@ from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
 from levyscreen.calibrate.calibration import Calibration, fit_calibration
 from levyscreen.calibrate.conformal import CalibrationWarning, conformal_quantile
 from levyscreen.calibrate.reliability import reliability
-from levyscreen.calibrate.scores import ause, coverage, crps_gaussian, flagged_excess, spearman
+from levyscreen.calibrate.scores import (
+    ause,
+    clustered_error,
+    coverage,
+    crps_gaussian,
+    flagged,
+    flagged_excess,
+    spearman,
+)
 
 __all__ = [
     "Affine",
     "Calibration",
     "CalibrationWarning",
     "ause",
+    "clustered_error",
     "conformal_quantile",
     "coverage",
     "crps_gaussian",
     "fit_by_variable",
     "fit_calibration",
     "fit_global",
+    "flagged",
     "flagged_excess",
     "reliability",
     "spearman",
