@@ -54,7 +54,7 @@ class Interval:
         a, b = fit_by_variable(told.signal, error, of, variables, fit_global(told.signal, error))
         score = np.abs(error) / (a[of] * told.signal + b[of])
         multiple = quantiles_by_variable(score, of, variables, (level,))[0]
-        return cls(level, a, b, multiple, _noise(score <= multiple[of], told.record, of, variables))
+        return cls(level, a, b, multiple, _noise(score < multiple[of], told.record, of, variables))
 
     def scale(self, told: Told) -> NDArray[np.float64]:
         """The calibrated scale, (N,)."""
@@ -71,7 +71,8 @@ def _noise(
     """What each validation record moved the coverage of each variable by, (R, V).
 
     A quantile off by chance covers as much more or less as the fitting targets' share below it is off: to first order,
-    the mean of their residuals, summed here by record because a patient's targets miss together.
+    the mean of their residuals, summed here by record because a patient's targets miss together. The target that is the
+    quantile counts as outside: else ten targets, whose quantile is the largest, would seem to leave nothing to chance.
     """
     count = np.maximum(np.bincount(variable, minlength=variables), 1)
     mean = np.bincount(variable, inside, minlength=variables) / count

@@ -128,6 +128,13 @@ def test_both_errors_together_are_how_coverage_scatters_over_calibrations_and_co
     assert np.sqrt(np.mean([found["coverage_se"] ** 2 for found in runs])) < 0.85 * scatter
 
 
+def test_a_variable_of_ten_validation_targets_is_known_to_be_covered_by_chance():
+    told = made_up(1, 10, 1)
+    one = replace(told, variable=np.zeros(10, dtype=np.int64))
+    expected = np.sqrt(0.9 * 0.1 / 10)
+    assert np.linalg.norm(Interval.fit(one, len(NAMES), 0.9).noise[:, 0]) == pytest.approx(expected)
+
+
 def test_a_group_under_a_hundred_targets_is_listed_and_not_counted():
     told = made_up(2)
     labels = np.where(np.arange(len(told.record)) < 99, "few", "many")
