@@ -117,7 +117,14 @@ def _band(axis: Axes, panel: dict[str, Any], of_one_pass: str, of_dropout: str) 
     for end, label in (("lower", of_dropout), ("upper", None)):
         axis.plot(time, values(theirs[end]), "--", color=COLOURS[1], linewidth=0.9, label=label)
     axis.plot(time, panel["prediction"], color=BLUE, linewidth=1.3, label="prediction")
-    axis.plot(panel["reading_time"], panel["reading"], "o", color=INK, markersize=2.5, label="readings")
+    axis.plot(
+        panel["reading_time"],
+        panel["reading"],
+        "o",
+        color=INK,
+        markersize=2.5,
+        label="readings, all known to the model",
+    )
     axis.set_title(panel["variable"], loc="left", color=INK)
     axis.set_ylabel(panel["unit"], color=INK)
     axis.spines[["top", "right"]].set_visible(False)

@@ -122,6 +122,7 @@ BLOCKS: dict[str, tuple[tuple[str, dict[str, tuple[str, int]]], ...]] = {
                 "above": ("above", 3),
                 "above_se": ("s.e.", 4),
                 "outside": ("away", 1),
+                "outside_both": ("away, both errors", 1),
             },
         ),
         (
@@ -235,20 +236,20 @@ def markdown(results: Results) -> str:
         for title, columns in BLOCKS.get(results.study, ()):
             parts.append(f"### {DATASETS[name].title}: {title}\n\n{_block(of_dataset, columns)}")
             if "flag_overlap_trainings" in columns:
-                parts.append(_on_overlaps([run for run in runs if run["dataset"] == name]))
+                parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
     return "\n\n".join(parts) + "\n"
 
 
-def _on_overlaps(runs: Sequence[dict[str, Any]]) -> str:
-    """Of what the flags of several trainings are compared, or why they are not."""
+def _on_overlaps(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Of what the flags of several trainings are compared, or why they are not; nothing where no patient is ranked."""
     seeds = sorted({run["seed"] for run in runs if "flagged" in run})
     if len(seeds) > 1:
-        return (
-            f"Flags are compared over all pairs of the seeds {', '.join(map(str, seeds))}; chance alone shares a tenth."
-        )
+        listed = ", ".join(map(str, seeds))
+        return [f"Flags of other trainings: over all pairs of the seeds {listed}; chance alone shares a tenth."]
     if seeds:
-        return f"Flags of other trainings: none yet, seed {seeds[0]} is the only one."
-    return "Flags of other trainings: none, every seed has other test records."
+        return [f"Flags of other trainings: none yet, seed {seeds[0]} is the only one."]
+    ranked = any("flag_overlap_hidings" in run for run in runs)
+    return ["Flags of other trainings: none, every seed has other test records."] if ranked else []
 
 
 def _block(table: pd.DataFrame, columns: dict[str, tuple[str, int]]) -> str:
