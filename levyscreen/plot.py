@@ -80,7 +80,7 @@ def ask(
     """What `draw` draws, one panel a variable, in the order of `variables`; raises the same."""
     preprocessor = model.preprocessor
     record = preprocessor.apply(cohort).take(np.array([_row(cohort, model, record_id)]))
-    names = tuple(dict.fromkeys(variables)) if variables else _most_read(record, preprocessor)
+    names = tuple(dict.fromkeys(variables)) if variables else most_read(record, preprocessor)
     settings = ContinuumSettings(grid=GRID, variables=names, level=level, with_deviation=True)
     timeline = Asker(model, settings, torch.device(device)).ask(record)
     place = {int(variable): i for i, variable in enumerate(timeline.variable)}
@@ -120,7 +120,8 @@ def _row(cohort: Cohort, model: Model, record_id: int) -> int:
     return readable[0]
 
 
-def _most_read(record: Readings, preprocessor: Preprocessor) -> tuple[str, ...]:
+def most_read(record: Readings, preprocessor: Preprocessor) -> tuple[str, ...]:
+    """Names of the variables that one record has the most readings of, PANELS at most."""
     count = np.bincount(record.variable, minlength=len(preprocessor.variables))
     most = np.argsort(-count, kind="stable")[:PANELS]
     return tuple(preprocessor.variables.names[i] for i in most if count[i])

@@ -5,7 +5,15 @@ from levyscreen.calibrate.calibration import Calibration, fit_calibration
 from levyscreen.calibrate.conformal import CalibrationWarning, conformal_quantile
 from levyscreen.calibrate.empirical import EmpiricalLaw, law_of_variable
 from levyscreen.calibrate.reliability import reliability
-from levyscreen.calibrate.scores import ause, coverage, crps_gaussian, flagged_excess, spearman
+from levyscreen.calibrate.scores import (
+    ause,
+    clustered_error,
+    coverage,
+    crps_gaussian,
+    flagged,
+    flagged_excess,
+    spearman,
+)
 
 __all__ = [
     "Affine",
@@ -13,12 +21,14 @@ __all__ = [
     "CalibrationWarning",
     "EmpiricalLaw",
     "ause",
+    "clustered_error",
     "conformal_quantile",
     "coverage",
     "crps_gaussian",
     "fit_by_variable",
     "fit_calibration",
     "fit_global",
+    "flagged",
     "flagged_excess",
     "law_of_variable",
     "reliability",

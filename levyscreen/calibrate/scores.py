@@ -107,9 +107,25 @@ def flagged_excess(
     error = np.abs(error)
     if not error.any():
         return 0.0
+    return float(error[flagged(signal, fraction, ids)].mean() / error.mean() - 1)
+
+
+def flagged(signal: Float64s, fraction: float = 0.1, ids: NDArray[np.integer[Any]] | None = None) -> NDArray[np.int64]:
+    """Places of round(fraction * n) signals, at least one, the highest first; ties as in `flagged_excess`."""
     order = np.lexsort((np.arange(len(signal)) if ids is None else ids, -signal))
-    flagged = order[: max(1, round(fraction * len(signal)))]
-    return float(error[flagged].mean() / error.mean() - 1)
+    return order[: max(1, round(fraction * len(signal)))]
+
+
+def clustered_error(values: ArrayLike, cluster: NDArray[np.integer[Any]]) -> float:
+    """Standard error of the mean of `values` (N,) that come in clusters, such as a patient's targets.
+
+    The sandwich: the root of the sum over clusters of their squared summed residuals, over N. With one value a cluster
+    it is the plain one, of divisor N; what a cluster's values share makes it larger.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    _, place = np.unique(cluster, return_inverse=True)
+    summed = np.bincount(place, values - values.mean())
+    return float(np.sqrt(summed @ summed)) / len(values)
 
 
 def paired(**arrays: ArrayLike) -> list[Float64s]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from levyscreen.learn.checkpoint import Progress
     from levyscreen.learn.fit import Watch
 
-STUDIES = ("interpolation", "cohort", "continuum", "stress", "ablations")
+STUDIES = ("interpolation", "cohort", "continuum", "stress", "ablations", "beyond")
 
 
 def command(

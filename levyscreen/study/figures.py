@@ -7,12 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from levyscreen import outputs
 from levyscreen.errors import UsageError
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.plot import BLUE, INK
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
     from levyscreen.study.results import Results
 
@@ -30,8 +35,13 @@ def draw(results: Results, folder: Path) -> list[Path]:
         of_first = [run for run in of_first if run["seed"] == seed]
         for name, panel in PANELS.get(results.study, {}).items():
             path = folder / f"{name}-{dataset}.svg"
-            _save(path, partial(panel, runs=of_first), f"{dataset}, seed {seed}")
+            _save(path, partial(_single, panel=panel, runs=of_first, title=f"{dataset}, seed {seed}"))
             drawn.append(path)
+        for run in of_first:
+            if "drawn" in run:
+                path = folder / f"{run['name']}-{dataset}.svg"
+                _save(path, partial(bands, run=run))
+                drawn.append(path)
     return drawn
 
 
@@ -77,6 +87,49 @@ def stress(axes: Axes, runs: list[dict[str, Any]]) -> None:
     axes.set(xlabel="share of the context hidden; below the curves, mean evidence", ylabel="times that of full context")
 
 
+def bands(figure: Figure, run: dict[str, Any]) -> None:
+    """A column a record: readings, prediction, the calibrated band and, dashed, that of MC dropout (fig:demo)."""
+    records, level = run["drawn"], f"{run['level']:.0%} interval"
+    rows = max(len(record["panels"]) for record in records)
+    figure.set_size_inches(4.2 * len(records), 2.3 * rows + 0.7)
+    axes = figure.subplots(rows, len(records), squeeze=False)
+    for column, record in zip(axes.T, records, strict=True):
+        for axis, panel in zip(column, record["panels"], strict=False):
+            _band(axis, panel, f"{level} of one pass", f"{level} of {run['passes']} dropout passes")
+        for axis in column[len(record["panels"]) :]:
+            axis.set_axis_off()
+        column[0].set_title(f"record {record['record_id']}\n{column[0].get_title(loc='left')}", loc="left", color=INK)
+    for axis in axes[-1]:
+        axis.set_xlabel("hours since admission" if run["dataset"] == "physionet2012" else "time")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.suptitle(f"{run['dataset']}, seed {run['seed']}", x=0, ha="left", color=INK)
+
+
+def _band(axis: Axes, panel: dict[str, Any], of_one_pass: str, of_dropout: str) -> None:
+    def values(found: list[float | None]) -> NDArray[np.float64]:
+        return np.array(found, dtype=np.float64)  # None becomes NaN, which is not drawn
+
+    time, ours, theirs = values(panel["time"]), panel["deviation"], panel["dropout"]
+    axis.fill_between(
+        time, values(ours["lower"]), values(ours["upper"]), color=BLUE, alpha=0.2, linewidth=0, label=of_one_pass
+    )
+    for end, label in (("lower", of_dropout), ("upper", None)):
+        axis.plot(time, values(theirs[end]), "--", color=COLOURS[1], linewidth=0.9, label=label)
+    axis.plot(time, panel["prediction"], color=BLUE, linewidth=1.3, label="prediction")
+    axis.plot(
+        panel["reading_time"],
+        panel["reading"],
+        "o",
+        color=INK,
+        markersize=2.5,
+        label="readings, all known to the model",
+    )
+    axis.set_title(panel["variable"], loc="left", color=INK)
+    axis.set_ylabel(panel["unit"], color=INK)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
 PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "interpolation": {"sparsification": sparsification, "coverage": coverage},
     "cohort": {"sparsification": sparsification},
@@ -89,7 +142,15 @@ def _drawn(runs: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
     return [(by_name[name], colour) for name, colour in zip(DRAWN, COLOURS, strict=True) if name in by_name]
 
 
-def _save(path: Path, draw_on: Callable[[Axes], None], title: str) -> None:
+def _single(figure: Figure, panel: Callable[..., None], runs: list[dict[str, Any]], title: str) -> None:
+    axes = figure.add_subplot()
+    panel(axes, runs=runs)
+    axes.set_title(title, loc="left")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+
+
+def _save(path: Path, draw_on: Callable[[Figure], None]) -> None:
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
@@ -97,10 +158,6 @@ def _save(path: Path, draw_on: Callable[[Axes], None], title: str) -> None:
         raise UsageError("figures need matplotlib: pip install 'levyscreen[study]'") from None
     with rc_context({"svg.hashsalt": path.name, "font.size": 9}):  # the same figure gives the same bytes
         figure = Figure(figsize=(6, 4), layout="constrained")
-        axes = figure.add_subplot()
-        draw_on(axes)
-        axes.set_title(title, loc="left")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+        draw_on(figure)
         with outputs.replacing(path) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})

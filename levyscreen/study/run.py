@@ -12,6 +12,7 @@ from levyscreen.errors import UsageError
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import datasets, figures, tables
 from levyscreen.study.ablations import ablate
+from levyscreen.study.beyond import beyond
 from levyscreen.study.continuum import time_all
 from levyscreen.study.networks import Networks
 from levyscreen.study.ranking import rank
@@ -58,7 +59,9 @@ def run(
         if request.study in ("interpolation", "cohort"):
             rank(stage, results, names, say)
         else:
-            {"continuum": time_all, "stress": stress, "ablations": ablate}[request.study](stage, results, say)
+            {"continuum": time_all, "stress": stress, "ablations": ablate, "beyond": beyond}[request.study](
+                stage, results, say
+            )
 
 
 def report(study: str, out: Path) -> list[Path]:

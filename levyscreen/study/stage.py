@@ -16,10 +16,32 @@ from levyscreen.study.datasets import read
 from levyscreen.study.networks import Networks
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    import torch
     from numpy.typing import NDArray
+
+    from levyscreen.records.preprocessor import Readings
 
 SCREENED = 20, 512  # readings of a record that the paper screens
 SCREENING_SEED = 0  # the same targets for every training seed (sec:exp_cohort, Protocol)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Records of which readings are hidden and asked for: as the network sees them, and who they are."""
+
+    readings: Readings  # R records
+    described: pa.Table  # schema.RECORDS, R rows
+    share: float  # hidden of each
+    seed: int  # of the hiding that the scores are of
+    most: int | None  # targets of a record
+    device: torch.device
+
+    def questions(self, again: int = 0, fold: int = 0) -> Questions:
+        """Its targets; with `again` those of another hiding, with `fold` the next disjoint ones of the same."""
+        return Questions.of(
+            self.readings, hide(self.readings, self.share, self.seed + again, self.most, fold), self.device
+        )
 
 
 @dataclass(frozen=True)
@@ -37,28 +59,41 @@ class Stage:
     @cached_property
     def train(self) -> Questions:
         """For what is fitted on a frozen network."""
-        return self._of(self.training.split.train)
+        return self._asked(self.training.split.train).questions()
 
     @cached_property
     def validation(self) -> Questions:
         """For scales."""
-        return self._of(self.training.split.validation)
+        return self._asked(self.training.split.validation).questions()
 
     @cached_property
     def test(self) -> Questions:
         """For scores."""
-        return self._of(self.training.split.test)
+        return self.tested.questions()
 
     @cached_property
     def screening(self) -> Questions:
         """Of the cohort that no training saw. Raises UsageError where the dataset has none."""
+        return self.screened.questions()
+
+    @cached_property
+    def tested(self) -> Asked:
+        """The test records."""
+        return self._asked(self.training.split.test)
+
+    @cached_property
+    def screened(self) -> Asked:
+        """The records of the other cohort that the paper screens. Raises UsageError where the dataset has none."""
         dataset = self.networks.dataset
         cohort = read(dataset, self.data, dataset.screening)
         readings = self.training.preprocessor.apply(cohort)
         few, many = SCREENED
-        chosen = readings.take(np.flatnonzero((readings.lengths >= few) & (readings.lengths <= many)))
-        return Questions.of(chosen, hide(chosen, dataset.protocol.hide, SCREENING_SEED), self.networks.device)
+        rows = np.flatnonzero((readings.lengths >= few) & (readings.lengths <= many))
+        described, share = cohort.records.take(rows), dataset.protocol.hide
+        return Asked(readings.take(rows), described, share, SCREENING_SEED, None, self.networks.device)
 
-    def _of(self, rows: NDArray[np.int64]) -> Questions:
+    def _asked(self, rows: NDArray[np.int64]) -> Asked:
+        networks, protocol = self.networks, self.training.preprocessor.protocol
+        described, seed = networks.cohort.records.take(rows), epoch_seed(networks.seed, 0)
         part = self.training.part(rows)
-        return Questions.of(part, self.training.targets(part, epoch_seed(self.networks.seed, 0)), self.networks.device)
+        return Asked(part, described, protocol.hide, seed, protocol.max_targets, networks.device)

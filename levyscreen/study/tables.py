@@ -107,6 +107,46 @@ BLOCKS: dict[str, tuple[tuple[str, dict[str, tuple[str, int]]], ...]] = {
             },
         ),
     ),
+    "beyond": (
+        (
+            "does the 90 % interval hold: groups whose coverage is over two standard errors away from 0.9",
+            {
+                "groups_counted": ("groups", 0),
+                "groups_outside": ("away", 0),
+                "groups_outside_both": ("away, the calibration's chance counted", 0),
+                **{f"outside_of_{by}": (f"away by {by}", 0) for by in ("variable", "evidence decile")},
+                **{f"outside_of_{by}": (f"away by {by}", 0) for by in ("ICU type", "sex", "age")},
+            },
+        ),
+        (
+            "coverage of the 90 % interval, standard errors clustered by patient",
+            {
+                "n": ("targets", 0),
+                "coverage": ("coverage", 3),
+                "coverage_se": ("s.e.", 4),
+                "calibration_se": ("s.e. of the calibration", 4),
+                "below": ("below", 3),
+                "below_se": ("s.e.", 4),
+                "above": ("above", 3),
+                "above_se": ("s.e.", 4),
+                "outside": ("away", 1),
+                "outside_both": ("away, both errors", 1),
+            },
+        ),
+        (
+            "patient trust from one hiding and from disjoint ones, on errors of the one, of all, of its own",
+            {
+                "patients": ("patients", 0),
+                **{
+                    f"{figure}_{errors}": (f"{title}, {of}", 3)
+                    for figure, title in (("spearman", "Spearman"), ("flagged_decile", "flagged decile"))
+                    for errors, of in (("one_hiding", "one"), ("all_folds", "all"), ("own", "own"))
+                },
+                "flag_overlap_hidings": ("same flags, other hiding", 3),
+                "flag_overlap_trainings": ("same flags, other training", 3),
+            },
+        ),
+    ),
 }
 
 
@@ -116,7 +156,7 @@ def long_table(results: Results) -> pd.DataFrame:
     found = pd.DataFrame(
         [
             {"dataset": run["dataset"], "name": run["name"], "seed": run["seed"], "figure": figure, "value": value}
-            for run in _with_changes(runs)
+            for run in _by_group(_with_overlaps(_with_changes(runs)))
             for figure, value in run["figures"].items()
         ],
         columns=["dataset", "name", "seed", "figure", "value"],
@@ -164,18 +204,60 @@ def _with_changes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def _with_overlaps(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs that flag patients with the share of their flags that another seed's run has too, the mean over others.
+
+    So the mean over seeds is that over all pairs of them. A lone seed has none.
+    """
+    found = []
+    for run in runs:
+        shared = [np.isin(run["flagged"], other["flagged"]).mean() for other in _other_seeds(run, runs)]
+        found.append(
+            {**run, "figures": run["figures"] | ({"flag_overlap_trainings": np.mean(shared)} if shared else {})}
+        )
+    return found
+
+
+def _other_seeds(run: dict[str, Any], runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs of the same name that flag patients of the same cohort."""
+    same = [r for r in runs if (r["dataset"], r["name"]) == (run["dataset"], run["name"]) and r["seed"] != run["seed"]]
+    return [r for r in same if "flagged" in r and "flagged" in run]
+
+
+def _by_group(runs: Sequence[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    """Every run, then one for each of its groups."""
+    for run in runs:
+        yield run
+        for group in run.get("groups", ()):
+            yield {**run, "name": f"{run['name']}, {group['by']} {group['group']}", "figures": figures_of(group)}
+
+
 def _which(run: dict[str, Any]) -> tuple[str, int]:
     return run["dataset"], run["seed"]
 
 
 def markdown(results: Results) -> str:
     """The study's tables, one a dataset and block of columns."""
-    table, parts = long_table(results), []
+    table, parts, runs = long_table(results), [], results.read()
     for name in [d for d in DATASETS if d in set(table["dataset"])]:
         of_dataset = table[table["dataset"] == name]
         for title, columns in BLOCKS.get(results.study, ()):
             parts.append(f"### {DATASETS[name].title}: {title}\n\n{_block(of_dataset, columns)}")
+            if "flag_overlap_trainings" in columns:
+                parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
     return "\n\n".join(parts) + "\n"
+
+
+def _on_overlaps(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Of what the flags of several trainings are compared, or why they are not; nothing where no patient is ranked."""
+    seeds = sorted({run["seed"] for run in runs if "flagged" in run})
+    if len(seeds) > 1:
+        listed = ", ".join(map(str, seeds))
+        return [f"Flags of other trainings: over all pairs of the seeds {listed}; chance alone shares a tenth."]
+    if seeds:
+        return [f"Flags of other trainings: none yet, seed {seeds[0]} is the only one."]
+    ranked = any("flag_overlap_hidings" in run for run in runs)
+    return ["Flags of other trainings: none, every seed has other test records."] if ranked else []
 
 
 def _block(table: pd.DataFrame, columns: dict[str, tuple[str, int]]) -> str:

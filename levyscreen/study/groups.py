@@ -1,0 +1,160 @@
+"""Does an interval hold in each group of targets, and on both of its sides: coverage with patient-clustered errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from levyscreen.calibrate import clustered_error, fit_by_variable, fit_global
+from levyscreen.calibrate.conformal import quantiles_by_variable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+FEWEST = 100  # targets of a group that is counted
+ERRORS = 2.0  # standard errors within which the nominal level is to lie
+DECILES = 10
+AGES = {"0-49": 50, "50-64": 65, "65-79": 80, "80+": np.inf}  # the first age that a group does not hold
+SEX = {0: "female", 1: "male"}
+ICU_TYPE = {1: "coronary", 2: "cardiac surgery recovery", 3: "medical", 4: "surgical"}
+UNKNOWN = "unknown"
+
+Labels = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was said of hidden targets, (N,) each, in z units."""
+
+    record: NDArray[np.int64]  # row of the records that were asked
+    variable: NDArray[np.int64]
+    truth: NDArray[np.floating[Any]]
+    prediction: NDArray[np.floating[Any]]
+    signal: NDArray[np.floating[Any]]  # 0 or more
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The conformal interval of a signal calibrated by variable, as `fit_calibration` makes it, of any signal."""
+
+    level: float
+    a: NDArray[np.float64]  # (V,)
+    b: NDArray[np.float64]  # (V,)
+    multiple: NDArray[np.float64]  # (V,), infinite where the variable has too few targets
+    noise: NDArray[np.float64]  # (R, V): see `_noise`
+
+    @classmethod
+    def fit(cls, told: Told, variables: int, level: float) -> Interval:
+        """On the validation targets."""
+        error, of = told.truth.astype(np.float64) - told.prediction, told.variable
+        a, b = fit_by_variable(told.signal, error, of, variables, fit_global(told.signal, error))
+        score = np.abs(error) / (a[of] * told.signal + b[of])
+        multiple = quantiles_by_variable(score, of, variables, (level,))[0]
+        return cls(level, a, b, multiple, _noise(score < multiple[of], told.record, of, variables))
+
+    def scale(self, told: Told) -> NDArray[np.float64]:
+        """The calibrated scale, (N,)."""
+        return np.asarray(self.a[told.variable] * told.signal + self.b[told.variable])
+
+    def half_width(self, told: Told) -> NDArray[np.float64]:
+        """Half of the interval, (N,)."""
+        return np.asarray(self.multiple[told.variable] * self.scale(told))
+
+
+def _noise(
+    inside: NDArray[np.bool_], record: NDArray[np.int64], variable: NDArray[np.int64], variables: int
+) -> NDArray[np.float64]:
+    """What each validation record moved the coverage of each variable by, (R, V).
+
+    A quantile off by chance covers as much more or less as the fitting targets' share below it is off: to first order,
+    the mean of their residuals, summed here by record because a patient's targets miss together. The target that is the
+    quantile counts as outside: else ten targets, whose quantile is the largest, would seem to leave nothing to chance.
+    """
+    count = np.maximum(np.bincount(variable, minlength=variables), 1)
+    mean = np.bincount(variable, inside, minlength=variables) / count
+    _, row = np.unique(record, return_inverse=True)
+    rows = int(row.max()) + 1
+    moved = np.zeros((rows, variables))
+    np.add.at(moved, (row, variable), (inside - mean[variable]) / count[variable])
+    return moved  # (R, V)
+
+
+def coverage_by_group(told: Told, interval: Interval, groups: Mapping[str, Labels]) -> dict[str, Any]:
+    """Coverage over all targets, and a row for each group of each of `groups`, whose labels are (N,).
+
+    `outside` says that the nominal level is more than two patient-clustered standard errors from the coverage, and
+    `outside_both` the same where the error also has the chance in the validation targets that set the interval: without
+    it a variable that is rare in validation is found to be off though nothing is wrong but that. Groups under FEWEST
+    targets are listed and not counted.
+    """
+    half = interval.half_width(told)
+    below, above = told.truth < told.prediction - half, told.truth > told.prediction + half
+    rows = []
+    for by, labels in groups.items():
+        named = np.asarray(labels)
+        for name in np.unique(named):
+            row = _row(told, interval, below, above, named == name)
+            rows.append({"by": by, "group": str(name)} | row)
+    counted = [row for row in rows if row["n"] >= FEWEST]
+    return {
+        **_row(told, interval, below, above, np.ones(len(half), dtype=bool)),
+        "groups_counted": len(counted),
+        "groups_outside": sum(row["outside"] for row in counted),
+        "groups_outside_both": sum(row["outside_both"] for row in counted),
+        "outside_of": {by: sum(row["outside"] for row in counted if row["by"] == by) for by in groups},
+        "counted_of": {by: sum(row["by"] == by for row in counted) for by in groups},
+        "groups": rows,
+    }
+
+
+def _row(
+    told: Told,
+    interval: Interval,
+    below: NDArray[np.bool_],
+    above: NDArray[np.bool_],
+    chosen: NDArray[np.bool_],
+) -> dict[str, Any]:
+    record, variables = told.record[chosen], len(interval.a)
+    n = len(record)
+    found: dict[str, Any] = {"n": n, "records": len(np.unique(record))}
+    for name, values in (("coverage", ~(below | above)), ("below", below), ("above", above)):
+        found[name] = float(values[chosen].mean())
+        found[f"{name}_se"] = clustered_error(values[chosen], record)
+    share = np.bincount(told.variable[chosen], minlength=variables) / n
+    found["calibration_se"] = float(np.linalg.norm(interval.noise @ share))
+    off, both = abs(found["coverage"] - interval.level), np.hypot(found["coverage_se"], found["calibration_se"])
+    return found | {"outside": int(off > ERRORS * found["coverage_se"]), "outside_both": int(off > ERRORS * both)}
+
+
+def groups_of(
+    told: Told, evidence: NDArray[np.floating[Any]], names: Sequence[str], described: pa.Table
+) -> dict[str, Labels]:
+    """Labels of every target by variable, evidence and who the patient is; `described` is schema.RECORDS, (R,) rows.
+
+    Deciles are of these targets' own evidence, the first with the least. What is known of no patient makes no groups.
+    """
+    edges = np.quantile(evidence, np.arange(1, DECILES) / DECILES)
+    decile = np.searchsorted(edges, evidence, side="right") + 1
+    found: dict[str, Labels] = {
+        "variable": [names[v] for v in told.variable],
+        "evidence decile": [f"{d:02d}" for d in decile],
+    }
+    facts = {
+        "ICU type": [ICU_TYPE.get(value, UNKNOWN) for value in described.column("icu_type").to_pylist()],
+        "sex": [SEX.get(value, UNKNOWN) for value in described.column("gender").to_pylist()],
+        "age": [_age_group(value) for value in described.column("age").to_pylist()],
+    }
+    for by, of_record in facts.items():
+        if set(of_record) != {UNKNOWN}:
+            found[by] = [of_record[r] for r in told.record]
+    return found
+
+
+def _age_group(age: float | None) -> str:
+    if age is None or not age >= 0:
+        return UNKNOWN
+    return next(name for name, end in AGES.items() if age < end)
