@@ -25,12 +25,10 @@ from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable
 from levyscreen.parallel import each
 from levyscreen.questions import TOKENS
 from levyscreen.records.batches import Batcher, by_tokens
-from levyscreen.records.hiding import hide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from levyscreen.config import Protocol
     from levyscreen.estimators.base import Estimate
     from levyscreen.records.preprocessor import Readings
     from levyscreen.types import Batch
@@ -53,13 +51,6 @@ class Questions:
         asked = np.flatnonzero((batcher.context_lengths > 0) & (np.diff(batcher.query_offsets) > 0))
         plan = by_tokens(batcher.context_lengths[asked], TOKENS)
         return cls([batcher.batch(asked[rows]).to(device) for rows in plan])
-
-    @classmethod
-    def hidden(
-        cls, readings: Readings, protocol: Protocol, seed: int, device: torch.device, fold: int = 0
-    ) -> Questions:
-        """Under the protocol's hiding."""
-        return cls.of(readings, hide(readings, protocol.hide, seed, protocol.max_targets, fold), device)
 
 
 @dataclass(frozen=True)
