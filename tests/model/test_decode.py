@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from levyscreen.estimators.dropout import dropout_on
+from levyscreen.model.dropout import drawing_from
 from levyscreen.model.network import build
 from levyscreen.operator import LatticeReader, Timestamps
 from tests.model.test_network import SMALL, batch
@@ -113,5 +113,5 @@ def test_the_samples_follow_the_global_seed_and_differ_from_pass_to_pass(samplin
 def test_outside_training_the_path_is_the_mean_and_dropout_does_not_change_that(sampling, asked):
     sampling.eval()
     torch.testing.assert_close(sampling(asked), sampling.predict(asked).mean)
-    with dropout_on(sampling):  # of probability 0
+    with drawing_from(None):  # of probability 0
         assert torch.equal(sampling(asked), sampling(asked))

@@ -8,7 +8,7 @@ import torch
 
 from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.errors import ModelError
-from levyscreen.estimators.dropout import dropout_on, dropout_spread
+from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.learn.data import prepare
 from levyscreen.learn.fit import fit
 from levyscreen.learn.losses import summed_loss
@@ -148,10 +148,9 @@ def test_it_has_the_blocks_of_the_other_networks_and_no_cross_attention():
 @torch.no_grad()
 def test_its_dropout_spread_is_the_standard_deviation_of_whole_passes():
     network, asked = build(TNP, 0).eval(), batch()
-    with dropout_on(network):
-        with drawing_from(seeded(4)):
-            passes = torch.stack([network(asked) for _ in range(20)])
-        got = dropout_spread(network, asked, 20, seeded(4))
+    with drawing_from(seeded(4)):
+        passes = torch.stack([network(asked) for _ in range(20)])
+    got = dropout_spread(network, asked, 20, seeded(4))
     torch.testing.assert_close(got, passes.std(0), rtol=1e-4, atol=1e-6)
 
 
