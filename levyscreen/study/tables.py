@@ -295,4 +295,5 @@ def _cell(found: list[float] | None, digits: int) -> str:
 def _spread(mean: float, std: float, digits: int) -> str:
     if np.isnan(mean):
         return ""
-    return f"{mean:.{digits}f}" + ("" if np.isnan(std) else f" ± {std:.{digits}f}")
+    rounded = round(mean, digits) + 0.0  # no minus before a nought
+    return f"{rounded:.{digits}f}" + ("" if np.isnan(std) else f" ± {std:.{digits}f}")
