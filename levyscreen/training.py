@@ -13,7 +13,7 @@ from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
-from levyscreen.store import CALIBRATION, Model, load_model, member_path, save_model, save_weights
+from levyscreen.store import CALIBRATION, CONFIG, Model, load_model, member_path, save_model, save_weights
 
 if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
@@ -66,7 +66,8 @@ def _finished(
     folder: Path, cohort: Cohort, protocol: Protocol, model: ModelConfig, config: TrainingConfig, device: torch.device
 ) -> Model | None:
     """The model in `folder`, if it is whole and what this training would give."""
-    if not (folder / CALIBRATION).exists():
+    last_written = CALIBRATION if model.decode == "levy" else CONFIG  # what emits no signals has no calibration
+    if not (folder / last_written).exists():
         return None
     found = load_model(folder.resolve(), device)
     training = found.training

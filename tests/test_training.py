@@ -25,15 +25,16 @@ def refuse(progress):
     raise Trained
 
 
-def test_resume_takes_a_finished_model_as_it_is_and_trains_one_of_other_settings(tmp_path):
-    cohort = tiny_cohort()
+@pytest.mark.parametrize("decode", ["levy", "softmax", "tnp-d"])
+def test_resume_takes_a_finished_model_as_it_is_and_trains_one_of_other_settings(tmp_path, decode):
+    cohort, model = tiny_cohort(), replace(MODEL, decode=decode)
     config = replace(TRAINING, epochs=1)
-    first = train(cohort, tmp_path, PROTOCOL, MODEL, config, CPU)
+    first = train(cohort, tmp_path, PROTOCOL, model, config, CPU)
     (tmp_path / "training" / "training.safetensors").unlink()
-    again = train(cohort, tmp_path, PROTOCOL, MODEL, config, CPU, resume=True, watch=Watch(epoch=refuse))
+    again = train(cohort, tmp_path, PROTOCOL, model, config, CPU, resume=True, watch=Watch(epoch=refuse))
     assert again.digest == first.digest
     with pytest.raises(Trained):
-        train(cohort, tmp_path, PROTOCOL, MODEL, replace(config, seed=9), CPU, resume=True, watch=Watch(epoch=refuse))
+        train(cohort, tmp_path, PROTOCOL, model, replace(config, seed=9), CPU, resume=True, watch=Watch(epoch=refuse))
 
 
 def test_a_member_shares_the_split_and_has_other_weights(tmp_path):
