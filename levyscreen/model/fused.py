@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -39,20 +40,21 @@ class FusedHead:
         padded[:, 0, -1] = self.weight @ centre.flatten() + (0 if self.bias is None else self.bias)
         return replace(self, weight=padded.flatten(1), bias=None)
 
-    def __call__(self, layer_output: Tensor) -> Tensor:
-        """Predictions (B, m) from concatenated heads (B, rows, m)."""
-        return self._last(self._hidden(layer_output))
+    def __call__(self, layer_output: Tensor, dropout: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """Predictions (B, m) from concatenated heads (B, rows, m); `dropout`, for the rival, where the head has it."""
+        activated = F.gelu(self._hidden(layer_output))
+        return self._last(activated if dropout is None else dropout(activated))
 
     def with_gradient(self, layer_output: Tensor) -> tuple[Tensor, Tensor]:
         """Predictions (B, m), and dy/da (B, width, m)."""
         hidden = self._hidden(layer_output)
         slope = torch.ops.aten.gelu_backward(self.final.unsqueeze(-1).expand_as(hidden), hidden)
-        return self._last(hidden), torch.bmm(self.back.expand(len(slope), -1, -1), slope)
+        return self._last(F.gelu(hidden)), torch.bmm(self.back.expand(len(slope), -1, -1), slope)
 
     # With an axis of one, or expanded: bmm takes both as they are, where @ would copy the larger operand.
     def _hidden(self, layer_output: Tensor) -> Tensor:
         hidden = torch.bmm(self.weight.expand(len(layer_output), -1, -1), layer_output)
         return hidden if self.bias is None else hidden.add_(self.bias.unsqueeze(-1))
 
-    def _last(self, hidden: Tensor) -> Tensor:
-        return torch.bmm(self.final.expand(len(hidden), 1, -1), F.gelu(hidden)).squeeze(1) + self.offset
+    def _last(self, activated: Tensor) -> Tensor:
+        return torch.bmm(self.final.expand(len(activated), 1, -1), activated).squeeze(1) + self.offset

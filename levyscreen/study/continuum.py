@@ -12,7 +12,8 @@ import torch
 
 from levyscreen import machine
 from levyscreen.continuum import Asker, ContinuumSettings, timelines
-from levyscreen.estimators.dropout import MonteCarloDropout
+from levyscreen.estimators.dropout import PASSES, MonteCarloDropout, spread
+from levyscreen.model.dropout import drawing_from
 from levyscreen.operator import LatticeReader, RandomMeasure, Timestamps
 from levyscreen.parallel import each
 from levyscreen.questions import TOKENS
@@ -94,27 +95,36 @@ def _drawn_spread(asker: Asker, field: Field, time: torch.Tensor, draws: int, re
     return torch.stack([head(sample).view(-1, draws).std(-1) for sample in samples])
 
 
-def dropped_spread(asker: Asker, readings: Readings) -> list[torch.Tensor]:
-    """Standard deviation of the dropout passes for every query of the lattice, (R, V T) a batch."""
-    dropout = MonteCarloDropout({"levy": [asker.model.network]})
-    times, variables = len(asker.time_hours), len(asker.variable)
-    horizon = np.float32(asker.model.preprocessor.variables.horizon_hours)
-    time = torch.from_numpy(np.tile(asker.time_hours / horizon, variables))
-    variable = torch.from_numpy(np.repeat(asker.variable, times))
+def dropped_spread(asker: Asker, readings: Readings, passes: int = PASSES) -> list[torch.Tensor]:
+    """Standard deviation of the dropout passes for every query of the lattice, (R, V, T) a batch.
 
+    With all the help that the single pass has: the lattice, the merged head, one encoding up to the first dropout.
+    """
+    network = asker.model.network
+
+    @torch.no_grad()
     def of_batch(rows: NDArray[np.int64]) -> torch.Tensor:
-        batch = _whole(readings.take(rows))
-        shape = len(rows), len(time)
-        asked = replace(
-            batch,
-            query_time=time.expand(shape),
-            query_variable=variable.expand(shape),
-            query_mask=torch.ones(shape, dtype=torch.bool),
-            target=torch.zeros(shape),
-        )
-        return dropout.spread(asked.to(asker.device))
+        part = readings.take(rows)
+        batch = _whole(part).to(asker.device)
+        embedded = network.embed.token(batch.time, batch.variable, batch.value)
+        attended = network.encode.begin(embedded, batch.mask)
+
+        def one_pass() -> torch.Tensor:
+            field = network.levy().field(network.encode.finish(embedded, attended, batch.mask), batch.time, batch.mask)
+            each_one = enumerate(part.lengths.tolist())
+            return torch.stack([_dropped(asker, field.record(row, n)) for row, n in each_one])
+
+        with drawing_from(MonteCarloDropout({"levy": [network]}).generator(batch)):
+            return spread(one_pass() for _ in range(passes))[1]
 
     return list(each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device))
+
+
+def _dropped(asker: Asker, field: Field) -> torch.Tensor:
+    """One record's predictions (V, T) in one pass, with dropout where the head has it: after its GELU."""
+    network, head = asker.model.network, asker.head.around(field.centre[0, :, 0])
+    reading = LatticeReader(asker.lattice, field, network.levy().tau).read(slice(None))
+    return head(reading.moments.flatten(1, 2), network.head.layers[2])
 
 
 def _whole(readings: Readings) -> Batch:

@@ -10,10 +10,14 @@ import torch
 
 from levyscreen.calibrate import ause
 from levyscreen.config import TrainingConfig
+from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
+from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.records.batches import Batcher
 from levyscreen.study import ablations, run, stress, tables
 from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
+from levyscreen.study.continuum import dropped_spread
 from levyscreen.study.datasets import Dataset
 from levyscreen.study.networks import MissingNetwork, Networks
 from levyscreen.study.ranking import rank
@@ -263,3 +267,27 @@ def test_seeds_are_one_several_or_a_range(text, seeds):
 def test_seeds_that_are_no_numbers_are_refused():
     with pytest.raises(UsageError, match=r"seeds are numbers.*'all'"):
         run.seed_list("all")
+
+
+def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
+    """The same passes by another way: the spreads of many agree, as neither's random numbers are the other's."""
+    asker = Asker(stage.networks.model(), ContinuumSettings(grid=6), CPU)
+    readings = stage.training.part(stage.training.split.test[:2])
+    fast = torch.cat(dropped_spread(asker, readings, 400))  # (R, V, T)
+    network, horizon = asker.model.network, asker.model.preprocessor.variables.horizon_hours
+    batch = Batcher(readings, np.zeros(len(readings.time), dtype=bool)).batch(np.argsort(-readings.lengths))
+    time = torch.from_numpy(asker.time_hours / np.float32(horizon)).repeat(4)
+    variable = torch.arange(4).repeat_interleave(len(asker.time_hours))
+    shape = 2, variable.numel()
+    asked = replace(
+        batch,
+        query_time=time.expand(shape),
+        query_variable=variable.expand(shape),
+        query_mask=torch.ones(shape, dtype=torch.bool),
+        target=torch.zeros(shape),
+    )
+    slow = dropout_spread(network, asked, 400, torch.Generator().manual_seed(1))
+    ratio = fast.flatten() / slow.flatten()  # of two sample deviations of 400: off by 5 % each time, by chance
+    assert float(ratio.median()) == pytest.approx(1, abs=0.03)
+    assert float((ratio - 1).abs().max()) < 0.2
+    assert torch.corrcoef(torch.stack([fast.flatten(), slow.flatten()]))[0, 1] > 0.6  # the same queries, in their order
