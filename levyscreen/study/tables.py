@@ -67,7 +67,6 @@ BLOCKS: dict[str, tuple[tuple[str, dict[str, tuple[str, int]]], ...]] = {
                 "patient_flagged_decile_excess": ("flagged decile", 3),
                 "patient_mae": ("MAE", 3),
                 "ause": ("AUSE by query", 3),
-                "seconds": ("seconds", 1),
             },
         ),
         (
