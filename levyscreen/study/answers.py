@@ -103,24 +103,34 @@ def scores(validation: Answered, test: Answered, names: Sequence[str], in_units:
         **_ranking(test, signal),
     }
     lowest = min(0.0, float(validation.uncertainty.min()))  # a scale is fitted to what is 0 at least
-    of_validation, of_test = (np.maximum(a.uncertainty - lowest, 0) for a in (validation, test))
+    signals = [np.maximum(a.uncertainty - lowest, 0) for a in (validation, test)]
     signed = validation.truth - validation.prediction
-    pooled = fit_global(of_validation, signed)
+    pooled = fit_global(signals[0], signed)
     same = np.full(len(names), pooled.a), np.full(len(names), pooled.b)
-    each = fit_by_variable(of_validation, signed, validation.variable, len(names), pooled)
-    for by, (a, b) in (("global", same), ("by_variable", each)):
-        scale, scale_test = (
-            a[v] * s + b[v] for v, s in ((validation.variable, of_validation), (test.variable, of_test))
+    own = fit_by_variable(signals[0], signed, validation.variable, len(names), pooled)
+    for name, (a, b), by_variable in (("global", same, False), ("by_variable", own, True)):
+        scale, scale_of_test = (
+            a[asked.variable] * s + b[asked.variable] for asked, s in zip((validation, test), signals, strict=True)
         )
-        residual = np.abs(signed) / scale
-        if by == "global":
-            multiple = np.repeat(quantiles(residual, LEVELS)[:, None], len(names), axis=1)  # (L, V)
-        else:
-            multiple = quantiles_by_variable(residual, validation.variable, len(names), LEVELS)
-        half = {level: m[test.variable] * scale_test for level, m in zip(LEVELS, multiple, strict=True)}
-        found[by] = {"a": pooled.a, "b": pooled.b} | _calibrated(test, scale_test, half)
-        found[by]["empirical"] = _empirical(validation, test, signed / scale, scale_test, by == "by_variable")
+        residual = signed / scale
+        multiple = _conformal(np.abs(residual), validation.variable, len(names), by_variable)
+        half = {level: m[test.variable] * scale_of_test for level, m in zip(LEVELS, multiple, strict=True)}
+        found[name] = {
+            "a": pooled.a,
+            "b": pooled.b,
+            **_calibrated(test, scale_of_test, half),
+            "empirical": _empirical(validation, test, residual, scale_of_test, by_variable),
+        }
     return found
+
+
+def _conformal(
+    residual: NDArray[np.float64], variable: NDArray[np.int64], variables: int, by_variable: bool
+) -> NDArray[np.float64]:
+    """Multiples of the scale for each level and variable, (L, V)."""
+    if by_variable:
+        return quantiles_by_variable(residual, variable, variables, LEVELS)
+    return np.repeat(quantiles(residual, LEVELS)[:, None], variables, axis=1)
 
 
 def _calibrated(

@@ -14,7 +14,7 @@ from levyscreen.study import datasets, figures, tables
 from levyscreen.study.ablations import ablate
 from levyscreen.study.beyond import beyond
 from levyscreen.study.continuum import time_all
-from levyscreen.study.networks import Networks
+from levyscreen.study.networks import MissingNetwork, Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import torch
 
     from levyscreen.learn.fit import Watch
+
+
+RANKINGS = "interpolation", "cohort"
+OTHERS = {"continuum": time_all, "stress": stress, "ablations": ablate, "beyond": beyond}
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,13 @@ def run(
     results = Results(request.out, request.study)
     for seed in request.seeds:
         stage = Stage(Networks(dataset, seed, request.networks, cohort, device, training, watch), request.data)
-        if request.study in ("interpolation", "cohort"):
-            rank(stage, results, names, say)
-        else:
-            {"continuum": time_all, "stress": stress, "ablations": ablate, "beyond": beyond}[request.study](
-                stage, results, say
-            )
+        try:
+            if request.study in RANKINGS:
+                rank(stage, results, names, say)
+            else:
+                OTHERS[request.study](stage, results, say)
+        except MissingNetwork as missing:
+            say(f"seed {seed} left out: {missing}")
 
 
 def report(study: str, out: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levyscreen import machine
-from levyscreen.calibrate import fit_global, spearman
+from levyscreen.calibrate import Affine, fit_global, spearman
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.learn.data import epoch_seed
 from levyscreen.records.hiding import choose
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEPT = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # of the context
 SIGNALS = ("sigma-hat", "deviation", "disagreement", "inverse-evidence")
+SCALED = "sigma-hat", "deviation"  # of them, those whose calibrated scale is compared with the error
 NAME = "levy"
 
 
@@ -30,36 +31,29 @@ def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
         return
     networks = {"levy": stage.networks.networks("levy")}
     estimators = {name: ESTIMATORS[name](networks) for name in SIGNALS}
-    scales = {}
-    for name in ("sigma-hat", "deviation"):
-        found = answer(estimators[name], stage.validation)
-        scales[name] = fit_global(found.uncertainty, found.truth - found.prediction)
+    scales = {name: _scale(answer(estimators[name], stage.validation)) for name in SCALED}
     levels = []
     for kept in KEPT:
         questions = thinned(stage, kept)
         answers = {name: answer(estimator, questions) for name, estimator in estimators.items()}
-        levels.append(
-            _level(kept, answers)
-            | {
-                f"{name}_scale": float((fit.a * answers[name].uncertainty + fit.b).mean())
-                for name, fit in scales.items()
-            }
-        )
+        own = {
+            f"{name}_scale": float((fit.a * answers[name].uncertainty + fit.b).mean()) for name, fit in scales.items()
+        }
+        levels.append({"kept": kept, **_level(answers), **own})
         say(f"{dataset} seed {seed}: {kept:.0%} of the context, error {levels[-1]['mae']:.3f}")
-    results.write(
-        dataset,
-        seed,
-        NAME,
-        {
-            "levels": levels,
-            "spearman_with_error": {
-                key: spearman([level[key] for level in levels], [level["mae"] for level in levels])
-                for key in ("sigma-hat_scale", "deviation_scale", "deviation", "disagreement")
-            },
-            "evidence_falls": bool((np.diff([level["evidence"] for level in levels]) < 0).all()),
-            "machine": machine.describe(stage.networks.device),
-        },
-    )
+    error = [level["mae"] for level in levels]
+    tracked = (*(f"{name}_scale" for name in SCALED), "deviation", "disagreement")
+    found = {
+        "levels": levels,
+        "spearman_with_error": {key: spearman([level[key] for level in levels], error) for key in tracked},
+        "evidence_falls": bool((np.diff([level["evidence"] for level in levels]) < 0).all()),
+        "machine": machine.describe(stage.networks.device),
+    }
+    results.write(dataset, seed, NAME, found)
+
+
+def _scale(validation: Answered) -> Affine:
+    return fit_global(validation.uncertainty, validation.truth - validation.prediction)
 
 
 def thinned(stage: Stage, kept: float) -> Questions:
@@ -74,10 +68,9 @@ def thinned(stage: Stage, kept: float) -> Questions:
     return Questions.of(part.keep(hidden | seen), hidden[hidden | seen], stage.networks.device)
 
 
-def _level(kept: float, answers: dict[str, Answered]) -> dict[str, Any]:
+def _level(answers: dict[str, Answered]) -> dict[str, Any]:
     first = answers["sigma-hat"]
     return {
-        "kept": kept,
         "records": len(np.unique(first.record)),
         "queries": len(first.error),
         "mae": float(first.error.mean()),

@@ -220,8 +220,10 @@ def test_without_another_cohort_test_records_are_asked_and_no_flags_kept(stage, 
 
 
 def test_what_is_done_is_not_run_again(results, stage, monkeypatch):
-    monkeypatch.setattr(beyond, "ask", None)
+    before = results.read()
+    monkeypatch.setattr(beyond, "ask", None)  # which a run would call
     beyond.beyond(stage, results)
+    assert results.read() == before
 
 
 def test_flags_over_trainings_are_compared_by_pairs_and_with_one_seed_said_to_be_none(results, found, tmp_path):

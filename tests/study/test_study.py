@@ -7,8 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from levyscreen.calibrate import ause
+from levyscreen.cli.app import app
 from levyscreen.config import TrainingConfig
 from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
@@ -291,3 +293,36 @@ def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
     assert float(ratio.median()) == pytest.approx(1, abs=0.03)
     assert float((ratio - 1).abs().max()) < 0.2
     assert torch.corrcoef(torch.stack([fast.flatten(), slow.flatten()]))[0, 1] > 0.6  # the same queries, in their order
+
+
+# What a user may get wrong ------------------------------------------------------------------------------------------
+
+
+def asked_of(tmp_path, study="stress", dataset="physionet2012", estimators=None):
+    return run.Request(study, dataset, [0], estimators, tmp_path, tmp_path / "out", tmp_path / "networks")
+
+
+def test_an_unknown_dataset_or_estimator_is_refused_with_the_known_ones(tmp_path):
+    with pytest.raises(UsageError, match="unknown dataset 'mimic': use physionet2012 or ushcn"):
+        run.run(asked_of(tmp_path, dataset="mimic"), CPU, False, print)
+    with pytest.raises(UsageError, match=r"unknown estimator 'swag': use gap-same-variable, .*rich"):
+        run.run(asked_of(tmp_path, estimators=["deviation", "swag"]), CPU, False, print)
+
+
+def test_data_that_is_not_there_is_named_with_what_to_do(tmp_path):
+    with pytest.raises(UsageError, match=r"set-a\.tar\.gz is not there: name the folder .* with --data"):
+        run.run(asked_of(tmp_path), CPU, False, print)
+
+
+@pytest.mark.parametrize("study", ["stress", "continuum"])
+def test_a_seed_without_its_network_is_left_out_and_said(tmp_path, study, monkeypatch):
+    said = []
+    monkeypatch.setattr(run.datasets, "read", lambda dataset, data, path: tiny_cohort())
+    run.run(replace(asked_of(tmp_path, study), seeds=[5, 6]), CPU, False, said.append)
+    assert [line.split(":")[0] for line in said] == ["seed 5 left out", "seed 6 left out"]
+
+
+def test_an_unknown_study_is_refused_with_the_known_ones():
+    found = CliRunner().invoke(app, ["study", "everything"])
+    assert isinstance(found.exception, UsageError)
+    assert "interpolation, cohort, continuum, stress, ablations, beyond" in str(found.exception)

@@ -1,0 +1,135 @@
+"""What the tables of each study show: a figure's name in the results, its title, its digits."""
+
+from __future__ import annotations
+
+Columns = dict[str, tuple[str, int]]
+
+# Of each study its tables, and of each table what stands above it and its columns.
+BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
+    "interpolation": (
+        (
+            "error ranking, every signal as it is",
+            {"spearman": ("Spearman", 3), "ause": ("AUSE", 3), "mae_change": ("change of MAE", 3), "mae": ("MAE", 3)},
+        ),
+        (
+            "predictive distributions",
+            {
+                "global_crps": ("CRPS, one scale", 4),
+                "crps_raw": ("CRPS, uncalibrated", 4),
+                "by_variable_crps": ("CRPS, a scale a variable", 4),
+                "global_empirical_crps": ("CRPS, one scale, empirical law", 4),
+                "by_variable_empirical_crps": ("CRPS, a scale and an empirical law a variable", 4),
+                **{
+                    f"by_variable_empirical_coverage_{level}": (f"its {level:.0%} interval", 3)
+                    for level in (0.8, 0.9, 0.95)
+                },
+                "by_variable_empirical_tails_low": ("below its 2.5 %", 4),
+                "by_variable_empirical_tails_high": ("above its 97.5 %", 4),
+            },
+        ),
+        (
+            "every signal calibrated by variable",
+            {
+                "by_variable_spearman": ("Spearman", 3),
+                "by_variable_ause": ("AUSE", 3),
+                "by_variable_patient_spearman": ("patient Spearman", 3),
+                "by_variable_patient_flagged_decile_excess": ("flagged decile", 3),
+            },
+        ),
+        (
+            "coverage of the 80, 90 and 95 % intervals, one scale",
+            {
+                f"global_{kind}coverage_{level}": (f"{title} {level:.0%}", 3)
+                for kind, title in (("", "Gaussian"), ("conformal_", "conformal"))
+                for level in (0.8, 0.9, 0.95)
+            },
+        ),
+    ),
+    "cohort": (
+        (
+            "patients never seen, every signal as it is",
+            {
+                "patient_spearman": ("Spearman", 3),
+                "patient_flagged_decile_excess": ("flagged decile", 3),
+                "patient_mae": ("MAE", 3),
+                "ause": ("AUSE by query", 3),
+            },
+        ),
+        (
+            "patients never seen, calibrated by variable",
+            {
+                "by_variable_patient_spearman": ("Spearman", 3),
+                "by_variable_patient_flagged_decile_excess": ("flagged decile", 3),
+                "by_variable_ause": ("AUSE by query", 3),
+                "by_variable_crps": ("CRPS", 4),
+            },
+        ),
+    ),
+    "continuum": (("the dense timeline", {"seconds": ("seconds", 1), "times": ("times one pass", 2)}),),
+    "stress": (
+        (
+            "rank correlation of what the model says with its error, over levels of context",
+            {
+                "spearman_with_error_sigma-hat_scale": ("sigma_hat, scaled", 3),
+                "spearman_with_error_deviation_scale": ("deviation, scaled", 3),
+                "spearman_with_error_deviation": ("deviation", 3),
+                "spearman_with_error_disagreement": ("disagreement", 3),
+            },
+        ),
+    ),
+    "ablations": (
+        (
+            "what differs from the default",
+            {
+                "parameters": ("parameters", 0),
+                "mae": ("MAE", 4),
+                "mae_over_control": ("over the softmax control", 3),
+                "mae_over_mean_path": ("over the mean path", 3),
+                "disagreement_ause": ("AUSE, disagreement", 3),
+                "deviation_ause": ("AUSE, deviation", 3),
+                "sigma-hat_spearman": ("Spearman, sigma_hat", 3),
+                "sigma-hat_global_coverage_0.8": ("coverage at 80 %", 3),
+            },
+        ),
+    ),
+    "beyond": (
+        (
+            "does the 90 % interval hold: groups whose coverage is over two standard errors away from 0.9",
+            {
+                "groups_counted": ("groups", 0),
+                "groups_outside": ("away", 0),
+                "groups_outside_both": ("away, the calibration's chance counted", 0),
+                **{f"outside_of_{by}": (f"away by {by}", 0) for by in ("variable", "evidence decile")},
+                **{f"outside_of_{by}": (f"away by {by}", 0) for by in ("ICU type", "sex", "age")},
+            },
+        ),
+        (
+            "coverage of the 90 % interval, standard errors clustered by patient",
+            {
+                "n": ("targets", 0),
+                "coverage": ("coverage", 3),
+                "coverage_se": ("s.e.", 4),
+                "calibration_se": ("s.e. of the calibration", 4),
+                "below": ("below", 3),
+                "below_se": ("s.e.", 4),
+                "above": ("above", 3),
+                "above_se": ("s.e.", 4),
+                "outside": ("away", 1),
+                "outside_both": ("away, both errors", 1),
+            },
+        ),
+        (
+            "patient trust from one hiding and from disjoint ones, on errors of the one, of all, of its own",
+            {
+                "patients": ("patients", 0),
+                **{
+                    f"{figure}_{errors}": (f"{title}, {of}", 3)
+                    for figure, title in (("spearman", "Spearman"), ("flagged_decile", "flagged decile"))
+                    for errors, of in (("one_hiding", "one"), ("all_folds", "all"), ("own", "own"))
+                },
+                "flag_overlap_hidings": ("same flags, other hiding", 3),
+                "flag_overlap_trainings": ("same flags, other training", 3),
+            },
+        ),
+    ),
+}
