@@ -1,6 +1,7 @@
 # make screen   install into .venv and screen the sample cohort with the shipped model
 # make bench    install, then time every stage against what one would run instead, and against the machine
 # make test     install into .venv what development needs and run every check
+# make faults   install, then the fault matrix in its long form: every fault, how often it was tried, how often it hurt
 # make clean    remove .venv and caches; results in levyscreen-out stay
 #
 # VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv; and to bench a COHORT: make bench COHORT=set-b
@@ -10,7 +11,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: screen bench test clean
+.PHONY: screen bench test faults clean
 .DELETE_ON_ERROR:
 
 screen: $(VENV)/.installed
@@ -25,6 +26,9 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+faults: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.faults
 
 # A stamp is newer than what it was made from, so a second call installs nothing.
 $(VENV)/.python:

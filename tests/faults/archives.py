@@ -1,0 +1,5 @@
+"""Hostile archives and folders."""
+
+from tests.faults.row import Row
+
+ROWS: tuple[Row, ...] = ()

@@ -1,0 +1,13 @@
+"""Every row, in the order of the printed table; a module a kind of fault."""
+
+from tests.faults import archives, models, numbers, privacy, processes, reader, same_answer
+
+ROWS = (
+    *processes.ROWS,
+    *reader.ROWS,
+    *archives.ROWS,
+    *models.ROWS,
+    *numbers.ROWS,
+    *same_answer.ROWS,
+    *privacy.ROWS,
+)

@@ -1,0 +1,5 @@
+"""Extreme values through the whole pipeline."""
+
+from tests.faults.row import Row
+
+ROWS: tuple[Row, ...] = ()
