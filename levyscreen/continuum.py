@@ -58,6 +58,18 @@ class ContinuumSettings:
 
 
 @dataclass(frozen=True)
+class _Emitted:
+    """What a calibration reads: of one record, (V, T) each, z units of the prediction."""
+
+    prediction: NDArray[np.float32]
+    variable: NDArray[np.int64]  # (V, 1)
+    evidence: NDArray[np.float32]
+    disagreement: NDArray[np.float32]
+    sigma_hat: NDArray[np.float32]
+    deviation: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
 class Timeline:
     """Answers for a few records over the grid, physical units; (R, V, T) float32 each."""
 
@@ -82,7 +94,7 @@ class Asker:
             self.head = model.network.fused_head()
         self.calibration = model.timeline_calibration(settings.with_deviation)
         self.calibration.level_index(settings.level)  # an unknown level is refused before anything is computed
-        self.with_deviation = settings.with_deviation or self.calibration.signal == "deviation"
+        self.with_deviation = settings.with_deviation or self.calibration.needs_deviation
 
     @property
     def names(self) -> list[str]:
@@ -120,11 +132,9 @@ class Asker:
         return self._in_units(_joined([p.mean for p in parts]), signals)
 
     def _in_units(self, mean: NDArray[np.float32], signals: dict[str, NDArray[np.float32]]) -> dict[str, Any]:
-        calibration, preprocessor = self.calibration, self.model.preprocessor
-        variable = self.variable[:, None]
-        name = calibration.signal
-        raw = 1 / signals["evidence"] if name == "inverse_evidence" else signals[name]
-        half = calibration.half_width(calibration.scale(raw, variable), variable, self.settings.level)
+        preprocessor, variable = self.model.preprocessor, self.variable[:, None]
+        scale = self.calibration.scale_of(_Emitted(mean, variable, **signals))
+        half = self.calibration.half_width(scale, variable, self.settings.level)
         return {
             "prediction": preprocessor.to_units(variable, mean),
             "lower": preprocessor.to_units(variable, mean - half),

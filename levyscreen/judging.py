@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from levyscreen.calibrate import ause, crps_gaussian, fit_calibration, reliability, spearman
+from levyscreen.calibrate import RICH, Reader, ause, crps_gaussian, fit_calibration, reliability, spearman
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.learn.data import epoch_seed
+from levyscreen.learn.reader import fit_reader
 from levyscreen.questions import SIGNALS, Answers, ask, joined
 from levyscreen.records.hiding import hide, subsample
 from levyscreen.records.preprocessor import Readings
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from levyscreen.calibrate import Calibration
     from levyscreen.records.cohort import Cohort
 
 LEVELS = (0.8, 0.9, 0.95)
@@ -43,7 +43,8 @@ def calibrate(
     Of the cohort that the model was trained on, only its validation records are used; of another cohort, all records
     that the model was neither trained nor tested on. Targets are hidden in disjoint folds, three at 30 %, so that
     nearly every reading is one once: else a rare variable's quantile is mostly the noise of a few hundred targets.
-    Raises CalibrationError where no record may be used.
+    `signal` is one that ranks, or "rich": a reader of all signals, fitted on these targets too, its scale and interval
+    on what readers said that had not seen the record. Raises CalibrationError where no record may be used.
     """
     readings = held_out(model, cohort, "validation")
     folds = _folds(model)
@@ -58,20 +59,23 @@ def calibrate(
         "targets": len(answers.record),
     }
     names = model.preprocessor.variables.names
-    fitted: list[Calibration] = [
-        fit_calibration(
-            answers.signal(name),
-            name,
-            answers.prediction,
-            answers.truth,
-            answers.variable,
-            names,
-            by=by,
-            levels=levels,
-            provenance=provenance,
+    fitted = []
+    for name in dict.fromkeys((first, *(("deviation",) if first == RICH else ()), COMPANION)):
+        values, reader = _signal(answers, name, len(names), provenance["seed"])
+        fitted.append(
+            fit_calibration(
+                values,
+                name,
+                answers.prediction,
+                answers.truth,
+                answers.variable,
+                names,
+                by=by,
+                levels=levels,
+                provenance=provenance,
+                reader=reader,
+            )
         )
-        for name in dict.fromkeys((first, COMPANION))
-    ]
     return save_calibrations(model, fitted)
 
 
@@ -103,9 +107,19 @@ def _answers(model: Model, readings: Readings, device: torch.device, folds: int 
     return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, device)])
 
 
+def _signal(answers: Answers, name: str, variables: int, seed: int) -> tuple[NDArray[np.floating[Any]], Reader | None]:
+    """Values to fit a scale on, and for "rich" the reader that makes them."""
+    if name != RICH:
+        return answers.signal(name), None
+    reader, apart = fit_reader(answers, answers.truth - answers.prediction, answers.record, variables, seed)
+    return apart, reader
+
+
 def _known(signal: str) -> str:
+    if signal == RICH:
+        return RICH
     if signal not in SIGNALS:
-        raise UsageError(f"unknown signal '{signal}': use {', '.join(SIGNALS)}")
+        raise UsageError(f"unknown signal '{signal}': use {', '.join((*SIGNALS, RICH))}")
     return SIGNALS[signal]
 
 
@@ -134,8 +148,7 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
     signals: dict[str, NDArray[np.floating[Any]]]
     signals = {name: answers.signal(inner) for name, inner in SIGNALS.items()}
     for calibration in model.calibrations.values():
-        values = answers.signal(calibration.signal)
-        signals[f"{calibration.signal}, calibrated by {calibration.by}"] = calibration.scale(values, answers.variable)
+        signals[f"{calibration.signal}, calibrated by {calibration.by}"] = calibration.scale_of(answers)
     calibration = model.require_calibration()
     signals["each variable's mean calibration error alone"] = calibration.mean_error[answers.variable]
     ranking = pd.DataFrame(
@@ -153,7 +166,7 @@ def _reliability(model: Model, readings: Readings, device: torch.device | str) -
     """Coverage by variable over all folds: the noise of one hiding is as large as what is looked for."""
     answers = _answers(model, readings, torch.device(device), _folds(model))
     calibration = model.require_calibration()
-    scale = calibration.scale(answers.signal(calibration.signal), answers.variable)
+    scale = calibration.scale_of(answers)
     return reliability(answers.prediction, answers.truth, scale, answers.variable, calibration)
 
 
@@ -166,7 +179,7 @@ def _distributions(model: Model, answers: Answers) -> pd.DataFrame:
     """CRPS of the Gaussian, calibrated globally as in the paper and by variable."""
     rows = []
     for calibration in model.calibrations.values():
-        signal = answers.signal(calibration.signal)
+        signal = calibration.signal_of(answers)
         pooled = calibration.pooled.a * signal + calibration.pooled.b
         own = calibration.scale(signal, answers.variable)
         for by, scale in (("nothing (global)", pooled), (calibration.by, own)):

@@ -22,6 +22,7 @@ from levyscreen.types import Batch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from levyscreen.calibrate.scores import Floats
     from levyscreen.records.cohort import Cohort
     from levyscreen.records.preprocessor import Readings
     from levyscreen.store import Model
@@ -187,8 +188,9 @@ class _Collector:
 
     def add(self, answers: Answers) -> None:
         """Takes in a batch's answers, `record` being the place in the window."""
-        half_width = self._half_width(answers)
-        uncertainty = self._uncertainty(answers)
+        scale = self.model.calibration.scale_of(answers) if self.model.calibration is not None else None
+        half_width = self._half_width(answers, scale)
+        uncertainty = self._uncertainty(answers, scale)
         each = {
             "uncertainty": uncertainty,
             "deviation": answers.deviation,
@@ -206,18 +208,16 @@ class _Collector:
         if self.parts is not None:
             self.parts.append(self._queries(answers, half_width))
 
-    def _uncertainty(self, answers: Answers) -> NDArray[np.floating[Any]]:
+    def _uncertainty(self, answers: Answers, scale: Floats | None) -> Floats:
         if self.signal != "calibrated":
             return answers.signal(SIGNALS[self.signal])
-        calibration = self.model.require_calibration()
-        return calibration.scale(answers.signal(calibration.signal), answers.variable)
+        assert scale is not None  # see ranking_signal
+        return scale
 
-    def _half_width(self, answers: Answers) -> NDArray[np.floating[Any]]:
-        calibration = self.model.calibration
-        if calibration is None:
+    def _half_width(self, answers: Answers, scale: Floats | None) -> Floats:
+        if self.model.calibration is None or scale is None:
             return np.full(len(answers.record), np.nan, dtype=np.float32)
-        scale = calibration.scale(answers.signal(calibration.signal), answers.variable)
-        return calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
+        return self.model.calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
 
     def _queries(self, answers: Answers, half_width: NDArray[np.floating[Any]]) -> pd.DataFrame:
         preprocessor, variable = self.model.preprocessor, answers.variable

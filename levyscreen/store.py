@@ -64,9 +64,9 @@ class Model:
     def timeline_calibration(self, with_deviation: bool) -> Calibration:
         """The one for a dense timeline: unless the deviation is paid for anyway, on a signal of the mean path."""
         default = self.require_calibration()
-        if with_deviation or default.signal != "deviation":
+        if with_deviation or not default.needs_deviation:
             return default
-        return next((c for c in self.calibrations.values() if c.signal != "deviation"), default)
+        return next((c for c in self.calibrations.values() if not c.needs_deviation), default)
 
     def provenance(self) -> dict[str, Any]:
         """What an output says of the model."""

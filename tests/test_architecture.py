@@ -85,7 +85,7 @@ def users_of(package):
         ("model", {"model", "operator", "config", "types", "errors"}),
         ("calibrate", {"calibrate", "errors"}),
         ("records", {"records", *CORE}),
-        ("learn", {"learn", "model", "records", *CORE}),
+        ("learn", {"learn", "model", "records", "calibrate", *CORE}),
         ("estimators", {"estimators", "model", "types", "errors", "config", "operator"}),
         ("report", {"report", "judging", "records", "schema", "types"}),
     ],

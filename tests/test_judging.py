@@ -1,21 +1,26 @@
 """Nothing is calibrated on records a model was trained or tested on, and nothing is judged on any it ever saw."""
 
 import importlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
 
 from levyscreen.config import Protocol
+from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.judging import calibrate, evaluate, held_out, reliability_on_test
 from levyscreen.learn.data import epoch_seed
 from levyscreen.model.network import build
+from levyscreen.questions import joined
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.screen import ScreenSettings, screen, select
 from levyscreen.store import Model, load_model, save_model
 from levyscreen.training import train, train_member
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
@@ -144,6 +149,28 @@ def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, mo
     assert list(again.calibrations) == ["sigma_hat", "disagreement"]
     assert again.calibration.levels == (0.5, 0.9)
     assert list(calibrate(model, cohort, signal="disagreement").calibrations) == ["disagreement"]
+
+
+def test_a_rich_calibration_ranks_a_screening_and_bounds_a_timeline_by_what_its_reader_says(sample, shipped, tmp_path):
+    folder = Path(shutil.copytree(shipped.folder, tmp_path / "model"))
+    calibrate(load_model(folder), sample, signal="rich", by="nothing")
+    rich = load_model(folder)
+    assert list(rich.calibrations) == ["rich", "deviation", "disagreement"]
+    subjects = select(sample, rich, ScreenSettings())
+    answers = joined([a for _, a in module.ask(rich.network, subjects.readings, subjects.hidden, torch.device("cpu"))])
+    scale = rich.calibration.pooled.a * rich.calibration.reader(answers) + rich.calibration.pooled.b
+    asked = np.unique(answers.record)
+    mean = np.bincount(answers.record, scale)[asked] / np.bincount(answers.record)[asked]
+    found = screen(sample, rich).scores.set_index("record_id")["uncertainty"]
+    np.testing.assert_allclose(found.loc[subjects.readings.record_id[asked]].astype(float), mean, rtol=1e-5)
+    widths = []
+    for with_deviation, interval in ((True, "rich"), (False, "disagreement")):
+        settings = ContinuumSettings(grid=4, with_deviation=with_deviation)
+        written = continuum(sample, rich, tmp_path / interval, settings, records=found.index[-3:].tolist())
+        table = pd.read_parquet(written.folder / "part-00000.parquet")
+        assert table.attrs["interval"] == interval
+        widths.append(table["upper"] - table["lower"])
+    assert not np.allclose(*widths)
 
 
 def test_an_evaluation_says_what_a_loop_over_the_answers_says(cohort, model):

@@ -1,9 +1,10 @@
 """From a signal to a calibrated scale and interval, and the scores that judge both. Needs no torch."""
 
 from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
-from levyscreen.calibrate.calibration import Calibration, fit_calibration
+from levyscreen.calibrate.calibration import RICH, Calibration, fit_calibration
 from levyscreen.calibrate.conformal import CalibrationWarning, conformal_quantile
 from levyscreen.calibrate.empirical import EmpiricalLaw, law_of_variable
+from levyscreen.calibrate.reader import Emitted, Reader
 from levyscreen.calibrate.reliability import reliability
 from levyscreen.calibrate.scores import (
     ause,
@@ -16,10 +17,13 @@ from levyscreen.calibrate.scores import (
 )
 
 __all__ = [
+    "RICH",
     "Affine",
     "Calibration",
     "CalibrationWarning",
+    "Emitted",
     "EmpiricalLaw",
+    "Reader",
     "ause",
     "clustered_error",
     "conformal_quantile",

@@ -1,5 +1,7 @@
 """A fitted calibration: the affine scale and the conformal quantiles as plain numbers, and their JSON.
 
+Its signal is one that the pass emits, or a reader's, which takes all of them.
+
 By default the same targets fit both, as in the paper: two parameters a variable, shrunk, cost far less coverage than
 halving the targets costs in the noise of the quantiles. `split_by` asks for the strict split, in which the conformal
 guarantee holds to the letter: the scale from every other patient, the quantiles from the rest.
@@ -18,10 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
 from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_unbounded
+from levyscreen.calibrate.reader import Emitted, Reader
 from levyscreen.calibrate.scores import Float64s, Floats, paired
 from levyscreen.errors import CalibrationError, UsageError
 
-SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence")
+RICH = "rich"  # all signals, read together by a Reader
+SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence", RICH)
 BY = ("variable", "nothing")
 FORMAT = 1
 Indices = NDArray[np.integer[Any]]
@@ -47,11 +51,30 @@ class Calibration:
     # (V,) mean |error| of the calibration targets: a constant, the honest floor of any scale by variable.
     mean_error: Float64s
     provenance: dict[str, Any] = field(default_factory=dict)  # seed, records, targets, cohort fingerprint
+    reader: Reader | None = None  # makes the signal "rich" of the others; None for any other signal
+
+    @property
+    def needs_deviation(self) -> bool:
+        """Whether its signal takes the pass that costs more."""
+        return self.signal in ("deviation", RICH)
 
     @property
     def rankable(self) -> bool:
         """False where the global fit has a = 0: the scale is then a constant, and a ranking by it says nothing."""
         return self.pooled.carries_signal
+
+    def signal_of(self, emitted: Emitted) -> Floats:
+        """Its own signal of what a pass emitted, high meaning distrust, of the questions' shape."""
+        if self.reader is not None:
+            return self.reader(emitted)
+        if self.signal == "inverse_evidence":
+            return np.asarray(1 / emitted.evidence)
+        return np.asarray(getattr(emitted, self.signal))
+
+    def scale_of(self, emitted: Emitted) -> Floats:
+        """The scale of what a pass emitted, z units, of the questions' shape."""
+        signal = self.signal_of(emitted)
+        return self.scale(signal, np.broadcast_to(emitted.variable, signal.shape))
 
     def scale(self, signal: Floats, variable: Indices) -> Floats:
         """The scale s = a_v signal + b_v in z units, of any one shape, in the signal's precision (eq:predictive)."""
@@ -107,6 +130,8 @@ class Calibration:
             "mean_error": self.mean_error.tolist(),
             "provenance": self.provenance,
         }
+        if self.reader is not None:
+            data["reader"] = self.reader.to_json()
         plain: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
         return plain
 
@@ -135,14 +160,18 @@ def fit_calibration(
     levels: Sequence[float] = (0.8, 0.9, 0.95),
     split_by: ArrayLike | None = None,
     provenance: Mapping[str, Any] | None = None,
+    reader: Reader | None = None,
 ) -> Calibration:
     """Fit the scale and the quantiles on held-out targets; signal, mean, target, variable and split_by are (N,).
 
     `mean` and `target` are z-scored, `variable` indexes `names`, `split_by` is each target's record for a strict split.
+    For the signal "rich", `signal` is what readers fitted without each target's record gave, `reader` the one to keep.
     Warns (CalibrationWarning) with the names of variables too rare for a finite interval. Raises UsageError for an
     unknown signal, `by` or level and for unequal or non-finite inputs, CalibrationError where there is nothing to fit.
     """
     _check_request(signal_name, by, levels)
+    if (signal_name == RICH) != (reader is not None):
+        raise UsageError(f"the signal {RICH} takes a reader, and no other does")
     if not np.size(target):
         raise CalibrationError("no targets to calibrate on")
     s, mu, y = paired(**{signal_name: signal}, mean=mean, target=target)
@@ -172,6 +201,7 @@ def fit_calibration(
         quantiles_by_variable=each,
         mean_error=_mean_by_variable(np.abs(error), v, n_variables),
         provenance=dict(provenance or {}) | {"split": "none" if split_by is None else "every other record"},
+        reader=reader,
     )
 
 
@@ -233,6 +263,7 @@ def _from_plain(data: Mapping[str, Any]) -> Calibration:
         quantiles_by_variable=np.stack([floats(row) for row in data["quantiles_by_variable"]]),
         mean_error=floats(data["mean_error"]),
         provenance=dict(data["provenance"]),
+        reader=Reader.from_json(data["reader"], len(data["variables"])) if data["signal"] == RICH else None,
     )
 
 

@@ -16,7 +16,10 @@ def command(
     cohort: CohortPath,
     level: Annotated[str, typer.Option(help="Nominal coverages of the intervals.")] = "0.8,0.9,0.95",
     by: Annotated[str, typer.Option(help="variable, or nothing for one scale for all as in the paper.")] = "variable",
-    signal: Annotated[str, typer.Option(help="deviation, sigma, disagreement or evidence.")] = "deviation",
+    signal: Annotated[str | None, typer.Option(help="deviation (default), sigma, disagreement or evidence.")] = None,
+    rich: Annotated[
+        bool, typer.Option("--rich", help="Read all signals together, by a small network fitted on the same targets.")
+    ] = False,
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
@@ -30,11 +33,14 @@ def command(
     from levyscreen.report.tables import frame_table
     from levyscreen.store import load_model
 
+    if rich and signal is not None:
+        raise UsageError("--rich reads all signals together: leave --signal out")
+    chosen = "rich" if rich else signal or "deviation"
     machine.prepare()
     where = machine.device(device)
     levels = [_level(word) for word in common.strings(level) or ()]
     found = common.read(cohort, no_cache)
-    calibrated = calibrate(load_model(model, where), found, where, signal, by, levels)
+    calibrated = calibrate(load_model(model, where), found, where, chosen, by, levels)
     for name, fitted in calibrated.calibrations.items():
         facts = fitted.provenance
         common.stderr(

@@ -430,11 +430,16 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     reliability = frame_of(out)
     assert {"variable", "n"} <= set(reliability.columns)
     assert list(json.loads(Path("own/calibration.json").read_text())) == ["format", "calibrations"]
+    _, err = done("calibrate", "own", ward, "--rich", "--by", "nothing", "--level", "0.5,0.9")
+    assert "rich by nothing: a = " in err
+    code, _, err = run("calibrate", "own", ward, "--rich", "--signal", "sigma")
+    assert code == 2
+    assert "--rich reads all signals together: leave --signal out" in err
 
     out, err = done("evaluate", "own", ward)
     split = json.loads(Path("own/config.json").read_text())["training"]["split"]
     assert out.startswith(f"own on ward: {len(split['test'])} records, ")
-    assert "| sigma_hat, calibrated by nothing |" in out
+    assert "| rich, calibrated by nothing |" in out
 
     frame = frame_of(done("screen", ward, "--model", "own", "--signal", "deviation")[0])
     assert frame["trust_rank"].dropna().tolist() == list(range(1, 26))
