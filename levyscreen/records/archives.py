@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from levyscreen.errors import CohortError
+from levyscreen.names import file_name, printable
 
 # A line for each minute of 48 hours and each of 36 variables makes 1.5 MB; the longest real file has 20 kB.
 MAX_RECORD_BYTES = 4 << 20
@@ -75,7 +76,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     try:
         found = where.stat()
         if stat.S_ISDIR(found.st_mode):
-            return Source(where, where.resolve().name, _scan(where), is_archive=False)
+            return Source(where, file_name(where.resolve().name), _scan(where), is_archive=False)
     except FileNotFoundError:
         raise CohortError(f"{where}: no such folder or archive; check the path, or the current folder") from None
     except OSError as error:
@@ -84,7 +85,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if ending is None or not stat.S_ISREG(found.st_mode):
         raise CohortError(f"{where}: not a cohort; give a folder of record files, or a {', '.join(ENDINGS)} of one")
     stamp = Stamp(printable(where.name), found.st_size, found.st_mtime_ns, found.st_ctime_ns, None)
-    return Source(where, where.name[: -len(ending)] or where.name, (stamp,), is_archive=True)
+    return Source(where, file_name(where.name[: -len(ending)] or where.name), (stamp,), is_archive=True)
 
 
 def read_source(source: Source) -> Iterator[RecordFile]:
@@ -102,11 +103,6 @@ def read_source(source: Source) -> Iterator[RecordFile]:
         yield record
     if empty:
         raise CohortError(f"{source.path}: no record file in this archive; they are named like 132539.txt")
-
-
-def printable(name: str) -> str:
-    """A file name as valid Unicode: bytes that are not UTF-8 become backslash escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def is_record_name(path: str) -> bool:
@@ -241,7 +237,7 @@ def _tar_members(path: Path) -> Iterator[RecordFile]:
         with _unpacked(path) as stream, tarfile.open(fileobj=cast(IO[bytes], stream), mode="r:") as archive:
             while (member := archive.next()) is not None:
                 archive.members.clear()  # type: ignore[attr-defined]  # or it keeps every header
-                archive.pax_headers.clear()  # those of all members, of which none says anything about a record
+                archive.pax_headers.clear()  # type: ignore[attr-defined]  # or it keeps those of all members
                 _check_member(path, member.name, member.isreg() or member.isdir())
                 if member.isreg() and is_record_name(member.name):
                     stream.allow(MAX_RECORD_BYTES)
