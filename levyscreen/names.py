@@ -29,5 +29,6 @@ def file_name(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """The same text as a cell of a CSV file that no spreadsheet takes for a formula."""
-    return "'" + text if text.startswith((*FORMULA, "\t", "\r")) else text
+    """The same text as one cell of a CSV file that no spreadsheet takes for a formula."""
+    shown = printable(text)  # pandas leaves a lone carriage return unquoted, and the next cell begins after it
+    return "'" + shown if shown.startswith(FORMULA) else shown
