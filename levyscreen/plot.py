@@ -11,6 +11,7 @@ import torch
 
 from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import UsageError
+from levyscreen.names import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,8 @@ def draw(
         _draw_evidence(below, panel, max(float(p.evidence.max()) for p in panels))
     handles, labels = slots[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    figure.suptitle(f"Record {record_id} of {cohort.name}, model {model.name}", color=INK)
+    title = printable(f"Record {record_id} of {cohort.name}, model {model.name}")
+    figure.suptitle(title, color=INK, parse_math=False)
     return figure
 
 
@@ -154,8 +156,8 @@ def _figure(panels: int, hours: float) -> tuple[Figure, list[tuple[Axes, Axes]]]
 
 def _draw_values(axis: Axes, panel: Panel, level: float) -> None:
     variable, bounded = panel.variable, np.isfinite(panel.lower) & np.isfinite(panel.upper)
-    axis.set_title(_title(panel, bool(bounded.any())), loc="left", fontsize="medium", color=INK)
-    axis.set_ylabel(variable.unit, color=INK)
+    axis.set_title(_title(panel, bool(bounded.any())), loc="left", fontsize="medium", color=INK, parse_math=False)
+    axis.set_ylabel(variable.unit, color=INK, parse_math=False)
     axis.fill_between(
         panel.time,
         panel.lower,

@@ -10,7 +10,7 @@ import pytest
 import levyscreen
 
 ROOT = Path(levyscreen.__file__).parent
-CORE = ("errors", "variables", "schema", "config", "types")
+CORE = ("errors", "variables", "schema", "config", "types", "names")
 READERS = (
     "archives",
     "assemble",
@@ -78,6 +78,7 @@ def users_of(package):
     [
         ("errors", set()),
         ("types", set()),
+        ("names", set()),
         ("config", {"types", "errors"}),
         ("variables", {"types", "errors", "config"}),
         ("schema", {"types", "variables", "config", "errors"}),
@@ -87,7 +88,7 @@ def users_of(package):
         ("records", {"records", *CORE}),
         ("learn", {"learn", "model", "records", "calibrate", *CORE}),
         ("estimators", {"estimators", "model", "types", "errors", "config", "operator"}),
-        ("report", {"report", "judging", "records", "schema", "types"}),
+        ("report", {"report", "judging", "records", "schema", "types", "names"}),
     ],
 )
 def test_a_part_knows_only_the_parts_below_it(part, allowed):

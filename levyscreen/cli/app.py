@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, study, train, validate
 from levyscreen.cli.common import stderr
+from levyscreen.cli.defaults import read_defaults
 from levyscreen.errors import LevyscreenError, UsageError
 
 SETTINGS_FILE = Path("levyscreen.toml")
@@ -55,18 +55,7 @@ def settings(
     """Which patients' predictions should not be believed, and why."""
     path = config or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
     if path is not None:
-        context.default_map = _defaults(path)
-
-
-def _defaults(path: Path) -> dict[str, Any]:
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} is not a readable TOML file: {error}") from error
-    loose = [name for name, table in tables.items() if not isinstance(table, dict)]
-    if loose:
-        raise UsageError(f"{path} has '{loose[0]}' outside a table: put it under its command, for instance [screen]")
-    return {command: {k.replace("-", "_"): v for k, v in table.items()} for command, table in tables.items()}
+        context.default_map = read_defaults(path, context.command)
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from levyscreen.names import printable
+
 app = typer.Typer(help="List or clear the kept copies of cohorts.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -16,8 +18,8 @@ def list_() -> None:
 
     for entry in cache_entries():
         when = datetime.datetime.fromtimestamp(entry.time).isoformat(" ", "seconds")
-        typer.echo(f"{entry.name}\t{entry.bytes / 1e6:.1f} MB\t{when}")
-    typer.echo(f"in {cache_folder()}", err=True)
+        typer.echo(f"{printable(entry.name)}\t{entry.bytes / 1e6:.1f} MB\t{when}")
+    typer.echo(f"in {printable(str(cache_folder()))}", err=True)
 
 
 @app.command("clear")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levyscreen.errors import UsageError
+from levyscreen.names import cell, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +38,8 @@ FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 
 
 def stderr(text: str) -> None:
-    """One line to stderr."""
-    print(text, file=sys.stderr)
+    """One line to stderr, whatever name is in it."""
+    print(printable(text), file=sys.stderr)
 
 
 def show(renderable: RenderableType) -> None:
@@ -126,9 +127,17 @@ def _encode(frame: pd.DataFrame, form: str, table: Callable[[], RenderableType])
         for start in range(0, max(1, len(frame)), ROWS_AT_ONCE):
             rows = frame.iloc[start : start + ROWS_AT_ONCE]
             if form == "csv":
-                yield rows.to_csv(index=False, header=start == 0, lineterminator="\n").encode()
+                yield _inert(rows).to_csv(index=False, header=start == 0, lineterminator="\n").encode()
             else:
                 yield rows.to_json(orient="records", lines=True).encode()
+
+
+def _inert(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same rows with text that no spreadsheet runs."""
+    texts = frame.select_dtypes(["object", "string"])
+    return frame.assign(
+        **{str(name): texts[name].map(lambda v: cell(v) if isinstance(v, str) else v) for name in texts}
+    )
 
 
 def rendered(renderable: RenderableType) -> bytes:
@@ -153,11 +162,11 @@ def recall() -> dict[str, Any]:
     """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
     try:
         found: dict[str, Any] = json.loads(LAST.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return {name: found[name] for name in ("cohort", "model", "protocol")}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         raise UsageError(
             "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
         ) from None
-    return found
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:

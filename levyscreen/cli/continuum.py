@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +14,8 @@ import typer
 from levyscreen.cli import common
 from levyscreen.cli.common import Device, ModelName, NoCache, Out, ProtocolName
 from levyscreen.errors import UsageError
+
+_ID = re.compile(r"[0-9]{1,15}")
 
 
 def command(
@@ -44,6 +49,7 @@ def command(
         cohort, protocol = Path(last["cohort"]), protocol or last["protocol"]
         model = model or (last["model"] if protocol == last["protocol"] else None)
         common.stderr(f"the cohort last screened from this folder: {cohort}")
+    chosen = _ids(records)
     settings = ContinuumSettings(grid, common.strings(variables), level, deviation, half)
     start = time.perf_counter()
     found = common.read(cohort, no_cache)
@@ -53,7 +59,6 @@ def command(
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
     folder = out or common.OUT / found.name
     most = 512 if protocol == "paper" else None
-    chosen = _ids(records)
     with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:
         written = continuum(found, loaded, folder / "continuum", settings, where, chosen, done, most)
     timing: dict[str, Any] = {**times, **written.timing, "peak_memory_bytes": machine.peak_memory_bytes()}
@@ -64,19 +69,37 @@ def command(
 def _ids(records: str | None) -> list[int] | None:
     if records is None:
         return None
-    path = Path(records)
-    words = path.read_text(encoding="utf-8").split() if path.is_file() else records.split(",")
+    if not os.path.isfile(records):  # a list of ids may be longer than any path, which Path.is_file does not bear
+        return _numbers(enumerate(records.split(","), 1), "its item")
     try:
-        return [int(word) for word in words]
-    except ValueError:
-        raise UsageError(f"--records takes a file of record ids or ids separated by commas, got '{records}'") from None
+        lines = Path(records).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--records {records} cannot be read as UTF-8 text: {error}") from error
+    words = ((number, word) for number, line in enumerate(lines, 1) for word in line.replace(",", " ").split())
+    return _numbers(words, f"{records}, line")
+
+
+def _numbers(words: Iterable[tuple[int, str]], where: str) -> list[int]:
+    """Record ids; which word is none is said by its place, for an id belongs in no message."""
+    found = []
+    for place, word in words:
+        if not _ID.fullmatch(word.strip()):
+            raise UsageError(
+                f"--records takes a file of record ids or ids separated by commas, and {where} {place} is no id"
+            )
+        found.append(int(word))
+    if not found:
+        raise UsageError("--records names no record: leave it out for all of them")
+    return found
 
 
 def _report(written: Any, timing: dict[str, Any]) -> None:
     if written.skipped:
         common.stderr(f"note: {written.skipped} records are not in it: too few readings, or too many for the protocol")
     common.stderr(
-        f"{written.records:,} records, {written.rows:,} rows, {timing['bytes'] / 1e6:,.0f} MB in {written.folder}\n"
+        f"{written.records:,} records, {written.rows:,} rows, {timing['bytes'] / 1e6:,.0f} MB in {written.folder}"
+    )
+    common.stderr(
         f"compute {timing['compute_s']:.1f} s ({timing['queries_per_s']:,.0f} queries a second), "
         f"write {timing['write_s']:.1f} s beside it, total {timing['total_s']:.1f} s, "
         f"peak memory {timing['peak_memory_bytes'] / 1e9:.2f} GB"

@@ -9,6 +9,7 @@ import typer
 
 from levyscreen.cli import common
 from levyscreen.cli.common import CohortPath, NoCache
+from levyscreen.names import printable
 
 
 def command(
@@ -34,7 +35,7 @@ def command(
         parts.append(frame_table(summary.problems, "Records that cannot be read"))
     typer.echo(common.rendered(Group(*parts)).decode(), nl=False)
     for note in summary.notes:
-        typer.echo(note)
+        typer.echo(printable(note))
     if write is not None:
         write_cohort(found, write)
         common.stderr(f"written to {write}")

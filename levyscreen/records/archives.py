@@ -10,23 +10,30 @@ import gzip
 import os
 import re
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from levyscreen.errors import CohortError
+from levyscreen.names import file_name, printable
 
 # A line for each minute of 48 hours and each of 36 variables makes 1.5 MB; the longest real file has 20 kB.
 MAX_RECORD_BYTES = 4 << 20
 MAX_ARCHIVE_BYTES = 4 << 30  # unpacked; set-b has 28 MB
 MAX_RATIO = 200  # unpacked to packed; record files reach 6, a bomb of zeros 1,000
 FREE_BYTES = 256 << 20  # the ratio is asked only beyond this, so that a small, very regular cohort passes
-MAX_READ = 32 << 20  # at once: no record needs more, but a forged tar header may ask for gigabytes
+# Of a member's headers in a tar: a path has 4 kB at most. Before Python 3.11.10 and 3.12.6, tarfile searches them for a
+# time that grows with the square of their length, and any tarfile reads headers of headers one inside the other.
+MAX_HEADERS = 16 << 10
+_UNKNOWN = "encrypted or packed in a way that is not known"
+# What the standard library raises, its own errors aside, where an archive's bytes make no sense.
+_DAMAGE = (EOFError, OSError, zlib.error, struct.error, ValueError, OverflowError, LookupError, RecursionError)
 ENDINGS = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
@@ -69,7 +76,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     try:
         found = where.stat()
         if stat.S_ISDIR(found.st_mode):
-            return Source(where, where.resolve().name, _scan(where), is_archive=False)
+            return Source(where, file_name(where.resolve().name), _scan(where), is_archive=False)
     except FileNotFoundError:
         raise CohortError(f"{where}: no such folder or archive; check the path, or the current folder") from None
     except OSError as error:
@@ -78,7 +85,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     if ending is None or not stat.S_ISREG(found.st_mode):
         raise CohortError(f"{where}: not a cohort; give a folder of record files, or a {', '.join(ENDINGS)} of one")
     stamp = Stamp(printable(where.name), found.st_size, found.st_mtime_ns, found.st_ctime_ns, None)
-    return Source(where, where.name[: -len(ending)] or where.name, (stamp,), is_archive=True)
+    return Source(where, file_name(where.name[: -len(ending)] or where.name), (stamp,), is_archive=True)
 
 
 def read_source(source: Source) -> Iterator[RecordFile]:
@@ -96,11 +103,6 @@ def read_source(source: Source) -> Iterator[RecordFile]:
         yield record
     if empty:
         raise CohortError(f"{source.path}: no record file in this archive; they are named like 132539.txt")
-
-
-def printable(name: str) -> str:
-    """A file name as valid Unicode: bytes that are not UTF-8 become backslash escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def is_record_name(path: str) -> bool:
@@ -180,19 +182,42 @@ class _Bounded:
 
     def __init__(self, stream: IO[bytes], archive: Path) -> None:
         self.stream, self.archive, self.packed = stream, archive, archive.stat().st_size
+        self.left = MAX_HEADERS  # bytes that may be read before there is a new allowance
+        self.last = b""  # what was read last
+
+    def allow(self, size: int) -> None:
+        """Let so many bytes be read from here on, what is skipped aside."""
+        self.left = size
 
     def read(self, size: int) -> bytes:
-        if size > MAX_READ:
-            raise _refuse(self.archive, "its headers are larger than any record")
+        if not 0 <= size <= self.left:
+            raise _refuse(self.archive, "its headers are larger than any record's")
+        self.left -= size
         _check_size(self.archive, self.stream.tell() + size, self.packed)
-        return self.stream.read(size)
+        self.last = self.stream.read(size)
+        return self.last
 
     def seek(self, position: int) -> int:
+        if position < self.tell():
+            raise _refuse(self.archive, "its headers lead backwards")
         _check_size(self.archive, position, self.packed)
         return self.stream.seek(position)
 
     def tell(self) -> int:
         return self.stream.tell()
+
+    def finish(self) -> None:
+        """Read to the end, without which nobody looks at the checksum of a gzip.
+
+        A block of zeros ends a tar. tarfile takes a header that it does not understand for the end too, and a lack of
+        headers: whatever follows, or was to follow, would be lost in silence.
+        """
+        if self.last != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError("no end")
+        while data := self.stream.read(1 << 16):
+            _check_size(self.archive, self.stream.tell(), self.packed)
+            if data.strip(b"\0"):
+                raise _refuse(self.archive, "something follows its end")
 
 
 @contextmanager
@@ -212,10 +237,14 @@ def _tar_members(path: Path) -> Iterator[RecordFile]:
         with _unpacked(path) as stream, tarfile.open(fileobj=cast(IO[bytes], stream), mode="r:") as archive:
             while (member := archive.next()) is not None:
                 archive.members.clear()  # type: ignore[attr-defined]  # or it keeps every header
+                archive.pax_headers.clear()  # type: ignore[attr-defined]  # or it keeps those of all members
                 _check_member(path, member.name, member.isreg() or member.isdir())
                 if member.isreg() and is_record_name(member.name):
+                    stream.allow(MAX_RECORD_BYTES)
                     yield _tar_record(archive, member)
-    except (tarfile.TarError, EOFError, OSError, zlib.error, ValueError, OverflowError) as error:
+                stream.allow(MAX_HEADERS)
+            stream.finish()
+    except (tarfile.TarError, *_DAMAGE) as error:
         raise CohortError(f"{path}: cannot be read as a tar archive, it is damaged or cut short") from error
 
 
@@ -242,12 +271,22 @@ def _zip_members(path: Path) -> Iterator[RecordFile]:
                 inside = member.filename.replace("\\", "/")  # some Windows tools write these
                 if not member.is_dir() and is_record_name(inside):
                     yield _zip_record(archive, member, inside)
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+                else:
+                    _check_name(archive, member)
+    except (zipfile.BadZipFile, NotImplementedError, *_DAMAGE) as error:
         raise CohortError(f"{path}: cannot be read as a zip archive, it is damaged or cut short") from error
+
+
+def _check_name(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """A zip has every name twice, and no checksum of it: a record may have lost its ending to a flipped bit."""
+    with suppress(RuntimeError), archive.open(member):  # encrypted, or packed in a way that is not known
+        pass
 
 
 def _zip_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> RecordFile:
     name, problem = printable(path.rsplit("/", 1)[-1]), _too_large(member.file_size)
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        problem = _UNKNOWN  # lzma would take gigabytes if the member asked for them
     if problem:
         return RecordFile(name, problem=problem, path=path)
     try:
@@ -255,5 +294,5 @@ def _zip_record(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) ->
             return RecordFile(name, stream.read(MAX_RECORD_BYTES + 1), path=path)
     except (zipfile.BadZipFile, zlib.error, EOFError):
         return RecordFile(name, problem="damaged in its archive", path=path)
-    except (RuntimeError, NotImplementedError):
-        return RecordFile(name, problem="encrypted or packed in a way that is not known", path=path)
+    except RuntimeError:
+        return RecordFile(name, problem=_UNKNOWN, path=path)

@@ -22,8 +22,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError, LevyscreenError, UsageError
+from levyscreen.names import file_name
 from levyscreen.records.assemble import rejudge
-from levyscreen.records.cohort import COLUMNS, Cohort, NumericLines, records_of
+from levyscreen.records.checks import LineCheck, check_records
+from levyscreen.records.cohort import COLUMNS, Cohort, LineStore, NumericLines, records_of
 from levyscreen.records.spill import MEMORY_LINES
 from levyscreen.schema import READINGS, RECORDS, REJECTS
 from levyscreen.variables import VariableSet
@@ -36,6 +38,8 @@ FILES = {"readings.parquet": READINGS, "records.parquet": RECORDS, "rejects.parq
 CHECKSUMS = "B2SUMS"
 FOOTER_KEY = b"levyscreen"
 ROW_GROUP_ROWS = 1 << 18
+# What comes of bytes or facts that this module did not write.
+_NOT_OURS = (ValueError, LookupError, TypeError, AttributeError, RecursionError, pa.ArrowException)
 PLAIN = ("record", "time_hours", "line_class")  # sorted or nearly constant: smaller and faster than by dictionary
 
 
@@ -128,11 +132,12 @@ def _write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> 
 def read_parquet(folder: Path, variables: VariableSet) -> Cohort:
     """Open what `write_files` wrote, judged by `variables`.
 
-    Raises CohortError if any byte of it has changed, or if it has other variables or another horizon.
+    Raises CohortError if any byte of it has changed, if its tables do not hold together, or if it has other variables
+    or another horizon.
     """
     try:
         cohort = _decode(folder)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (OSError, *_NOT_OURS) as error:
         raise _damaged(folder) from error
     if cohort.variables == variables:
         return cohort
@@ -149,7 +154,7 @@ def name_of(folder: Path) -> str | None:
     """Name of the cohort in a folder, from its footer; None if that cannot be read."""
     try:
         return str(_footer(pq.read_schema(folder / "records.parquet"))["name"])
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+    except (OSError, *_NOT_OURS):
         return None
 
 
@@ -159,18 +164,25 @@ def _decode(folder: Path) -> Cohort:
     files = {name: _verified(folder / name, sums[name], schema) for name, schema in FILES.items()}
     readings, records = files["readings.parquet"], files["records.parquet"].read()
     facts = _footer(readings.schema_arrow)
-    offsets = _offsets(readings, len(records))
-    lines = StoredLines(folder, readings)
+    variables = VariableSet.from_json(facts["variables"])
+    offsets, lines = _checked_lines(folder, readings, records, variables)
     return Cohort(
-        name=facts["name"],
-        fingerprint=facts["fingerprint"],
-        variables=VariableSet.from_json(facts["variables"]),
+        name=_plain(facts["name"]),
+        fingerprint=str(facts["fingerprint"]),
+        variables=variables,
         records=records.replace_schema_metadata(None),
         offsets=offsets,
-        lines=lines if offsets[-1] > MEMORY_LINES else lines.read(0, int(offsets[-1])),
+        lines=lines,
         rejects=files["rejects.parquet"].read().replace_schema_metadata(None),
-        notes=tuple(facts["notes"]),
+        notes=tuple(map(str, facts["notes"])),
     )
+
+
+def _plain(name: str) -> str:
+    """A cohort's name, which names the folder of its results. Raises ValueError if that would lie elsewhere."""
+    if name != file_name(name):
+        raise ValueError("a name that leads away")
+    return name
 
 
 def _sums(text: str) -> dict[str, str]:
@@ -192,13 +204,25 @@ def _opened(stream: pa.NativeFile, schema: pa.Schema) -> pq.ParquetFile:
     return file
 
 
-def _offsets(readings: pq.ParquetFile, records: int) -> NDArray[np.int64]:
-    """(R + 1,) offsets of R records, of their lines alone: a count of negatives in RECORDS has descriptors in it."""
-    lengths = np.zeros(records, dtype=np.int64)
+def _checked_lines(
+    folder: Path, readings: pq.ParquetFile, records: pa.Table, variables: VariableSet
+) -> tuple[NDArray[np.int64], LineStore]:
+    """(R + 1,) offsets of R records and the lines, those of a large cohort being left where they are.
+
+    Offsets are of the lines alone: a count of negatives in RECORDS has descriptors in it. Raises ValueError unless the
+    tables hold what a reader may rely on.
+    """
+    check, small = LineCheck(variables, len(records)), readings.metadata.num_rows <= MEMORY_LINES
+    whole = NumericLines.empty(readings.metadata.num_rows if small else 0)
+    filled = 0
     for group in range(readings.num_row_groups):
-        record = readings.read_row_group(group, columns=["record"]).column("record")
-        lengths += np.bincount(record.to_numpy(), minlength=records)
-    return np.concatenate([[0], np.cumsum(lengths)])
+        lines = check.add(readings.read_row_group(group))
+        if small:
+            whole.fill(filled, lines)
+        filled += len(lines)
+    check_records(records, check.counts)
+    offsets = np.concatenate([[0], np.cumsum(check.counts.sum(axis=1))])
+    return offsets, whole if small else StoredLines(folder, readings)
 
 
 class StoredLines:

@@ -26,6 +26,7 @@ from levyscreen.types import LineClass
 from levyscreen.variables import USHCN
 
 NAME = "USHCN, rebuilt"
+MAX_BYTES = 256 << 20  # unpacked
 MAX_ID = 2**53  # beyond, a float64 is no longer every whole number
 COLUMNS = ("ID", "Time", *(f"{kind}_{i}" for kind in ("Value", "Mask") for i in range(len(USHCN))))
 
@@ -58,10 +59,15 @@ def read_ushcn(path: str | os.PathLike[str]) -> Cohort:
 
 def _content(path: Path) -> bytes:
     try:
-        packed = path.read_bytes()
-        return gzip.decompress(packed) if packed.startswith(b"\x1f\x8b") else packed
+        with open(path, "rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+            raw.seek(0)
+            content = (gzip.GzipFile(fileobj=raw) if packed else raw).read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise CohortError(f"{path} cannot be read: {error}; give a whole .csv or .csv.gz file") from error
+    if len(content) > MAX_BYTES:
+        raise CohortError(f"{path} holds more than {MAX_BYTES >> 20} MiB: give a USHCN file, which has 20")
+    return content
 
 
 def _table(path: Path, content: bytes) -> NDArray[np.float64]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from levyscreen.names import printable
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from levyscreen.judging import Evaluation
 
 
+_LIVE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {c: f"\\{c}" for c in "\\`|[]"})
+
+
 def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
     """The tables of a model card."""
     facts = evaluation.summary
     head = (
-        f"{name} on {facts['cohort']}: {facts['records']:,} records, {facts['targets']:,} hidden readings. "
-        f"MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
+        f"{_inert(name)} on {_inert(facts['cohort'])}: {facts['records']:,} records, "
+        f"{facts['targets']:,} hidden readings. MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
     )
     coverage = evaluation.reliability.filter(regex="^(variable|n|coverage_|gaussian_|width_)")
     parts = (
@@ -28,10 +33,15 @@ def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
 
 def frame_markdown(frame: pd.DataFrame, digits: int = 4) -> str:
     """A frame as a Markdown table."""
-    rows = [[str(name) for name in frame.columns], ["-"] * len(frame.columns)]
+    rows = [[_inert(name) for name in frame.columns], ["-"] * len(frame.columns)]
     rows += [[_cell(value, digits) for value in row] for row in frame.itertuples(index=False)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def _cell(value: Any, digits: int) -> str:
-    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+    return f"{value:.{digits}f}" if isinstance(value, float) else _inert(value)
+
+
+def _inert(value: Any) -> str:
+    """Text that holds no HTML, no link, and no end of a cell."""
+    return printable(str(value)).translate(_LIVE)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from levyscreen import schema
+from levyscreen.names import printable
 from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
@@ -20,18 +21,23 @@ MOST_ROWS = 60
 
 def frame_table(frame: pd.DataFrame, title: str, digits: int = 3) -> Table:
     """Any frame, floats rounded; numbers right-aligned, text inert."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=_inert(title), title_justify="left")
     for name in frame.columns:
-        table.add_column(escape(str(name)), justify="left" if frame[name].dtype.kind in "OSU" else "right")
+        table.add_column(_inert(name), justify="left" if frame[name].dtype.kind in "OSU" else "right")
     for row in frame.itertuples(index=False):
         table.add_row(*(_cell(value, digits) for value in row))
     return table
 
 
-def _cell(value: Any, digits: int) -> str:
+def _cell(value: Any, digits: int) -> str | Text:
     if isinstance(value, float):
         return "-" if value != value else f"{value:.{digits}f}"
-    return escape(str(value))
+    return _inert(value)
+
+
+def _inert(value: Any) -> Text:
+    """Text that holds neither markup nor anything else that a terminal obeys."""
+    return Text(printable(str(value)))
 
 
 def scores_table(shown: pd.DataFrame, scores: pd.DataFrame, signal: str) -> Table:
@@ -60,7 +66,7 @@ def _caption(rows: int) -> str:
     return text if rows <= MOST_ROWS else f"{text}; the first {MOST_ROWS} of {rows}, all of them in scores.parquet"
 
 
-def _score_cells(row: Any) -> list[str]:
+def _score_cells(row: Any) -> list[str | Text]:
     def number(value: Any, form: str) -> str:
         return "-" if value != value or value is None else format(value, form)
 
@@ -78,7 +84,7 @@ def _score_cells(row: Any) -> list[str]:
         number(row.evidence, ".0f"),
         number(row.mae, ".3f"),
         text(row.reason).replace("_", " "),
-        escape(text(row.worst_variables).replace(";", " ")),
+        _inert(text(row.worst_variables).replace(";", " ")),
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from levyscreen.records.cohort import Cohort
+from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS, VariableSet
 
 HEAD = "Time,Parameter,Value\n"
@@ -28,6 +29,18 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     for name, text in files.items():
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return folder
+
+
+def accounts(cohort: Cohort) -> dict[str, tuple[list[tuple[Any, ...]], Counter[str]] | None]:
+    """What a cohort holds of each file, in the form of `slow_cohort`."""
+    found: dict[str, Any] = {}
+    for row, record in enumerate(cohort.records.to_pylist()):
+        lines = cohort.part(row, row + 1).load()
+        words = [LineClass(c).name.lower() for c in lines.line_class]
+        columns = (lines.time_hours.tolist(), lines.variable.tolist(), lines.value.tolist(), words)
+        kept = list(zip(*columns, strict=True))
+        found[record["file"]] = (kept, Counter(counts(cohort, row))) if record["problem"] is None else None
+    return found
 
 
 def rows(cohort: Cohort) -> list[tuple[Any, ...]]:
@@ -67,6 +80,44 @@ def slow_reading(text: str, variables: VariableSet) -> tuple[list[tuple[Any, ...
         if row is not None:
             kept.append((*row, word))
     return sorted(kept), found
+
+
+def slow_cohort(
+    files: Mapping[str, bytes], variables: VariableSet
+) -> dict[str, tuple[list[tuple[Any, ...]], Counter[str]] | None]:
+    """`slow_reading` of each file; None for a file that cannot be read as a record, or whose record is another's."""
+    found: dict[str, Any] = dict.fromkeys(files)
+    owners: dict[int, str] = {}
+    for name in sorted(files):
+        text = _slow_text(files[name])
+        record_id = None if text is None else _slow_id(name, text, variables)
+        if record_id is not None and owners.setdefault(record_id, name) == name:
+            found[name] = slow_reading(str(text), variables)
+    return found
+
+
+def _slow_text(data: bytes) -> str | None:
+    """A record file's text; None where it is not UTF-8, is empty, or does not start with the header."""
+    try:
+        text = data.decode().removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        return None
+    header = re.split("\r\n|\r|\n", text)[0]
+    return text if [field.strip(" \t") for field in header.split(",")] == HEAD.strip().split(",") else None
+
+
+def _slow_id(name: str, text: str, variables: VariableSet) -> int | None:
+    """What the RecordID lines say, else the number that the file is named by; None for neither, or for several."""
+    said = set()
+    for line in re.split("\r\n|\r|\n", text)[1:]:
+        fields = [field.strip(" \t") for field in line.split(",")]
+        if _slow_line(line, variables)[0] == "descriptor" and fields[1] == "RecordID":
+            said.add(float(fields[2]))
+    said = {value for value in said if value == int(value) and value < 2**53}
+    if said:
+        return int(said.pop()) if len(said) == 1 else None
+    stem = name.removesuffix(".txt")
+    return int(stem) if re.fullmatch("[0-9]{1,15}", stem) else None
 
 
 def _slow_line(line: str, variables: VariableSet) -> tuple[str, tuple[Any, ...] | None]:

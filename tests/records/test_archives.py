@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import stat
@@ -167,6 +168,49 @@ def test_an_archive_that_is_cut_short_is_refused(
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(CohortError, match="archive, it is damaged or cut short"):
         read_cohort(path, cache=False)
+
+
+def test_a_plain_tar_that_ends_at_a_block_without_an_end_is_refused(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "x.tar", FILES, "w")
+    path.write_bytes(path.read_bytes()[: 2 * 1024])
+    with pytest.raises(CohortError, match="archive, it is damaged or cut short"):
+        read_cohort(path, cache=False)
+
+
+def test_what_follows_a_damaged_header_is_not_lost_in_silence(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "x.tar", FILES, "w")
+    path.write_bytes(path.read_bytes().replace(b"8.txt", b"8.tyt"))
+    with pytest.raises(CohortError, match="archive, it is damaged or cut short"):
+        read_cohort(path, cache=False)
+    one, other = (make_tar(tmp_path / name, FILES, "w").read_bytes() for name in ("1.tar", "2.tar"))
+    path.write_bytes(one + other)
+    with pytest.raises(CohortError, match="refused, something follows its end"):
+        read_cohort(path, cache=False)
+
+
+def test_the_checksum_of_a_gzip_is_looked_at(tmp_path: Path) -> None:
+    path = make_tar(tmp_path / "x.tar", FILES, "w")
+    packed = bytearray(gzip.compress(path.read_bytes()))
+    packed[-8] ^= 1
+    (tmp_path / "x.tar.gz").write_bytes(packed)
+    with pytest.raises(CohortError, match="archive, it is damaged or cut short"):
+        read_cohort(tmp_path / "x.tar.gz", cache=False)
+
+
+def test_a_zip_that_lost_the_ending_of_a_record_is_refused(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "x.zip", FILES)
+    head, directory = path.read_bytes().split(b"PK\1\2", 1)
+    path.write_bytes(head + b"PK\1\2" + directory.replace(b"8.txt", b"8.tyt"))
+    with pytest.raises(CohortError, match="archive, it is damaged or cut short"):
+        read_cohort(path, cache=False)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_member_packed_in_a_way_that_may_ask_for_gigabytes_is_named(tmp_path: Path, method: int) -> None:
+    path = make_zip(tmp_path / "x.zip", FILES)
+    with zipfile.ZipFile(path, "a", method) as archive:
+        archive.writestr("10.txt", "x")
+    assert names(path)["10.txt"] == "encrypted or packed in a way that is not known"
 
 
 def test_a_member_that_is_damaged_in_a_zip_is_named_and_the_others_are_read(tmp_path: Path) -> None:

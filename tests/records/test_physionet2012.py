@@ -20,7 +20,18 @@ from levyscreen.records.physionet2012 import parse_batch, read_parts
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
 from levyscreen.types import LineClass
 from levyscreen.variables import PHYSIONET2012
-from tests.records.record_files import HEAD, counts, record, rows, same, slow_reading, write_folder
+from tests.records.record_files import (
+    HEAD,
+    accounts,
+    counts,
+    record,
+    rows,
+    same,
+    slow_cohort,
+    slow_reading,
+    write_folder,
+)
+from tests.records.strategies import FILES, TEXT
 
 # A line for each class, and the class it must end in.
 EVERY_CLASS = {
@@ -259,29 +270,6 @@ def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
 
 # The slow twins -----------------------------------------------------------------------------------------------------
 
-HOSTILE = st.one_of(
-    st.sampled_from(
-        ["", " ", "\t", '"', '"HR', "\ufeff", "\x00", "\x0b", "\x1c", "\x85", "\u2028", "NA", "null", "#N/A"]
-    ),
-    st.text(st.characters(exclude_characters="\n\r,", exclude_categories=["Cs"]), max_size=4),
-)
-TIMES = st.one_of(
-    st.sampled_from(["00:00", "00:07", "13:59", "48:00", "48:01", "00:60", " 00:07", "\ufeff00:07"]), HOSTILE
-)
-PARAMETERS = st.one_of(st.sampled_from(["HR", "pH", "Temp", "Age", "Weight", "Height", "hr", " HR ", "Foo"]), HOSTILE)
-VALUES = st.one_of(
-    st.sampled_from(
-        ["70", "-1", "735", "1e400", "nan", "+5", "-0.0", "0", "7_3", "0x1F", "1.25e+04", "inf", ".5", "5."]
-    ),
-    st.floats(width=32).map(str),
-    HOSTILE,
-)
-GOOD_LINE = st.tuples(TIMES, PARAMETERS, VALUES).map(",".join)
-LINE = st.one_of(GOOD_LINE, GOOD_LINE, GOOD_LINE, st.lists(HOSTILE, max_size=5).map(",".join))
-END = st.sampled_from(["\n", "\r\n", "\r"])
-BODY = st.lists(st.tuples(LINE, END).map("".join), max_size=12).map("".join)
-TEXT = st.tuples(st.sampled_from([HEAD, "\ufeff" + HEAD, HEAD.strip() + "\r\n"]), BODY).map("".join)
-
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=4))
@@ -309,6 +297,13 @@ def test_the_fast_path_agrees_with_the_careful_one(texts: list[str]) -> None:
     fine = careful.refusal == LineClass.READING
     for name in ("minutes", "code", "value"):
         assert getattr(fast, name)[order][fine].tolist() == getattr(careful, name)[fine].tolist()
+
+
+@settings(max_examples=150, deadline=None)
+@given(FILES)
+def test_a_cohort_of_hostile_files_is_what_plain_python_makes_of_it(files: dict[str, bytes]) -> None:
+    parts = read_parts([RecordFile(name, data) for name, data in files.items()], PHYSIONET2012)
+    assert accounts(assemble(parts, "x", PHYSIONET2012)) == slow_cohort(files, PHYSIONET2012)
 
 
 @pytest.mark.parametrize("line", ["00:07,HR," + "1" * 3_000_000, "x" * 3_000_000, "00:07," + "é" * 1_000_000 + ",1"])
