@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +37,9 @@ FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 
 
 def stderr(text: str) -> None:
-    """One line to stderr."""
-    print(text, file=sys.stderr)
+    """One line to stderr; a full disk there stops no work."""
+    with suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 def show(renderable: RenderableType) -> None:
@@ -152,12 +153,12 @@ def remember(cohort: Path, model: str, protocol: str | None) -> None:
 def recall() -> dict[str, Any]:
     """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
     try:
-        found: dict[str, Any] = json.loads(LAST.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(LAST.read_text(encoding="utf-8"))
+        return {name: found[name] for name in ("cohort", "model", "protocol")}
+    except (OSError, ValueError, KeyError, TypeError):
         raise UsageError(
             "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
         ) from None
-    return found
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:

@@ -429,7 +429,7 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert "sigma_hat by nothing: a = " in err
     reliability = frame_of(out)
     assert {"variable", "n"} <= set(reliability.columns)
-    assert list(json.loads(Path("own/calibration.json").read_text())) == ["format", "calibrations"]
+    assert list(json.loads(Path("own/calibration.json").read_text())) == ["format", "calibrations", "digest"]
 
     out, err = done("evaluate", "own", ward)
     split = json.loads(Path("own/config.json").read_text())["training"]["split"]
