@@ -145,20 +145,24 @@ def rendered(renderable: RenderableType) -> bytes:
 
 def remember(cohort: Path, model: str, protocol: str | None) -> None:
     """Notes what was screened last from this folder, for `continuum` without a COHORT."""
-    from levyscreen.outputs import write_json
+    from levyscreen.outputs import sealed, write_json
 
-    write_json(LAST, {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol})
+    write_json(LAST, sealed({"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}))
 
 
 def recall() -> dict[str, Any]:
     """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
+    from levyscreen.outputs import is_whole
+
     try:
         found = json.loads(LAST.read_text(encoding="utf-8"))
-        return {name: found[name] for name in ("cohort", "model", "protocol")}
+        if is_whole(found):
+            return {name: found[name] for name in ("cohort", "model", "protocol")}
     except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(
-            "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
-        ) from None
+        pass
+    raise UsageError(
+        "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
+    )
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:
