@@ -23,8 +23,10 @@ from torch import Tensor
 
 from levyscreen import machine, outputs, schema
 from levyscreen.errors import LevyscreenError, UsageError
+from levyscreen.memory import halving
 from levyscreen.operator import LatticeReader, Timestamps
 from levyscreen.parallel import each
+from levyscreen.pending import undoing
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.records.cohort import WINDOW_RECORDS
 
@@ -205,15 +207,15 @@ def timelines(asker: Asker, windows: Iterable[Readings]) -> Iterator[Timeline]:
     plans = ((readings, by_tokens(readings.lengths, TOKENS)) for readings in windows)
     batches = ((readings, plan, rows) for readings, plan in plans for rows in plan)
 
-    def answer(batch: tuple[Readings, list[NDArray[np.int64]], NDArray[np.int64]]) -> tuple[Timeline, Any]:
+    def answer(batch: tuple[Readings, list[NDArray[np.int64]], NDArray[np.int64]]) -> tuple[list[Timeline], Any]:
         readings, plan, rows = batch
-        return asker.ask(readings.take(rows)), plan
+        return halving(lambda part: asker.ask(readings.take(part)), rows, readings.lengths), plan
 
-    parts: list[Timeline] = []
+    parts: list[list[Timeline]] = []
     for part, plan in each(answer, batches, asker.device):
         parts.append(part)
         if len(parts) == len(plan):
-            yield _ordered(parts, np.argsort(np.concatenate(plan)))
+            yield _ordered([timeline for part in parts for timeline in part], np.argsort(np.concatenate(plan)))
             parts = []
 
 
@@ -236,20 +238,19 @@ def _stream(
     writer = _Writer(temporary, asker, provenance)
     computing = 0.0
     try:
-        with writer:
-            began = time.perf_counter()
-            for timeline in timelines(asker, windows):
-                computing += time.perf_counter() - began
-                writer.put(timeline)
-                done(len(timeline.record_id))
+        with undoing(lambda: _tidy(folder, temporary, aside)):
+            with writer:
                 began = time.perf_counter()
-        if folder.exists():  # renamed first: deleting takes a while, and a kill in it would leave a part by this name
-            folder.rename(aside)
-        temporary.rename(folder)
+                for timeline in timelines(asker, windows):
+                    computing += time.perf_counter() - began
+                    writer.put(timeline)
+                    done(len(timeline.record_id))
+                    began = time.perf_counter()
+            if folder.exists():  # renamed first: deleting takes a while, and a kill in it would leave a part of it
+                folder.rename(aside)
+            temporary.rename(folder)
     except OSError as error:
         raise LevyscreenError(f"{folder} could not be written: {error.strerror or error}") from error
-    finally:
-        _tidy(folder, temporary, aside)
     return computing, writer.seconds
 
 

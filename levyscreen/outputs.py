@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from levyscreen.errors import LevyscreenError
+from levyscreen.temporaries import replacing
 
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; renamed to it on success, removed on any failure."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LevyscreenError(f"folder {path.parent} could not be made: {error.strerror or error}") from error
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        raise LevyscreenError(f"{path} could not be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+SEAL = "digest"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -41,6 +23,21 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Writes strict JSON, indented."""
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def sealed(data: dict[str, Any]) -> dict[str, Any]:
+    """A JSON object with a digest of all else in it, to be written."""
+    return data | {SEAL: _digest_of(data)}
+
+
+def is_whole(data: dict[str, Any]) -> bool:
+    """Whether a JSON object that was read is the one that was sealed; one without a seal is taken as it is."""
+    return SEAL not in data or data[SEAL] == _digest_of({k: v for k, v in data.items() if k != SEAL})
+
+
+def _digest_of(data: dict[str, Any]) -> str:
+    as_read = json.loads(json.dumps(data))  # whose keys are text
+    return hashlib.blake2b(json.dumps(as_read, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def with_provenance(table: pa.Table, provenance: dict[str, Any]) -> pa.Table:

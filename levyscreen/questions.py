@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from levyscreen.errors import UsageError
+from levyscreen.memory import halving
 from levyscreen.parallel import each
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.types import Batch
@@ -89,17 +90,22 @@ def ask(
     tokens: int = TOKENS,
     done: Callable[[int], None] = lambda records: None,
 ) -> Iterator[tuple[Batch, Answers]]:
-    """Every record that has context and targets, batch by batch, longest first; batches are answered side by side."""
+    """Every record that has context and targets, batch by batch, longest first; batches are answered side by side.
+
+    A batch that does not fit into memory is halved. Raises LevyscreenError where one record alone does not fit.
+    """
     batcher = Batcher(readings, hidden)
     asked = np.flatnonzero((batcher.context_lengths > 0) & (np.diff(batcher.query_offsets) > 0))
+    lengths = batcher.context_lengths[asked]
 
     def of_rows(rows: NDArray[np.int64]) -> tuple[Batch, Answers]:
         batch = batcher.batch(asked[rows]).to(device)
         return batch, answer(network, batch)
 
-    for batch, answers in each(of_rows, by_tokens(batcher.context_lengths[asked], tokens), device):
-        yield batch, answers
-        done(len(batch.record))
+    for parts in each(lambda rows: halving(of_rows, rows, lengths), by_tokens(lengths, tokens), device):
+        for batch, answers in parts:
+            yield batch, answers
+            done(len(batch.record))
 
 
 def joined(parts: Sequence[Answers]) -> Answers:

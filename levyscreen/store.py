@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 
 from levyscreen import outputs
 from levyscreen.calibrate import Calibration
@@ -105,8 +106,9 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
     if config.get("format") != FORMAT:
         raise ModelError(f"{folder / CONFIG} has format {config.get('format')!r}; this version reads {FORMAT}")
     preprocessor = _parsed(folder / PREPROCESSOR, Preprocessor.from_json)
-    settings, training = _parsed(
-        folder / CONFIG, lambda data: (ModelConfig.from_json(data["model"]), dict(data["training"]))
+    settings, training, weights = _parsed(
+        folder / CONFIG,
+        lambda data: (ModelConfig.from_json(data["model"]), dict(data["training"]), dict(data.get("weights", {}))),
     )
     if settings.variables != len(preprocessor.variables):
         raise ModelError(
@@ -115,8 +117,26 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
         )
     calibrations = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
-    name = folder.resolve().name
-    return Model(name, folder, outputs.digest(folder / WEIGHTS), network, preprocessor, calibrations, training)
+    for name in (CONFIG, PREPROCESSOR, CALIBRATION):
+        if (folder / name).exists() and not outputs.is_whole(_read_json(folder / name)):
+            raise _damaged(folder / name)
+    digest = _checked(folder / WEIGHTS, weights)
+    return Model(folder.resolve().name, folder, digest, network, preprocessor, calibrations, training)
+
+
+def _checked(path: Path, weights: dict[str, str]) -> str:
+    """Digest of a file of weights. Raises ModelError if the configuration was written with another one."""
+    digest = outputs.digest(path)
+    if weights.get(path.name, digest) != digest:
+        raise _damaged(path)
+    return digest
+
+
+def _damaged(path: Path) -> ModelError:
+    return ModelError(
+        f"{path} is damaged: it is not what was written with its {CONFIG}; put the original back, or train anew "
+        "(--resume, if a training was cut short)"
+    )
 
 
 def load_weights(path: Path, settings: ModelConfig, device: torch.device | str = "cpu") -> Network:
@@ -144,20 +164,22 @@ def save_model(folder: Path, network: Network, preprocessor: Preprocessor, train
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CALIBRATION).unlink(missing_ok=True)
     save_weights(folder / WEIGHTS, network)
-    outputs.write_json(folder / PREPROCESSOR, preprocessor.to_json())
-    outputs.write_json(folder / CONFIG, {"format": FORMAT, "model": network.config.to_json(), "training": training})
+    outputs.write_json(folder / PREPROCESSOR, outputs.sealed(preprocessor.to_json()))
+    weights = {WEIGHTS: outputs.digest(folder / WEIGHTS)}
+    config = {"format": FORMAT, "model": network.config.to_json(), "training": training, "weights": weights}
+    outputs.write_json(folder / CONFIG, outputs.sealed(config))
 
 
 def save_weights(path: Path, network: Network) -> None:
     """Writes a network's weights alone, as for a member of an ensemble."""
     with outputs.replacing(path) as temporary:
-        save_file({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}, temporary)
+        temporary.write_bytes(serialised({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}))
 
 
 def save_calibrations(model: Model, calibrations: Sequence[Calibration]) -> Model:
     """Writes calibrations into the model's folder, the default one first; returns the model with them."""
     data = {"format": FORMAT, "calibrations": [c.to_json() for c in calibrations]}
-    outputs.write_json(model.folder / CALIBRATION, data)
+    outputs.write_json(model.folder / CALIBRATION, outputs.sealed(data))
     return replace(model, calibrations={c.signal: c for c in calibrations})
 
 
@@ -175,10 +197,24 @@ def member_path(folder: Path, seed: int) -> Path:
     return folder / f"member-{seed}.safetensors"
 
 
+def save_member(folder: Path, seed: int, network: Network) -> Path:
+    """Writes another member of a model's ensemble into its folder."""
+    path, config = member_path(folder, seed), _read_json(folder / CONFIG)
+    save_weights(path, network)
+    weights = config.get("weights", {}) | {path.name: outputs.digest(path)}
+    content = {k: v for k, v in config.items() if k != outputs.SEAL}
+    outputs.write_json(folder / CONFIG, outputs.sealed(content | {"weights": weights}))
+    return path
+
+
 def load_members(model: Model, device: torch.device | str = "cpu") -> list[Network]:
     """The other members of the deep ensemble in a model's folder, by seed; none if there are none."""
     paths = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
-    return [load_weights(path, model.network.config, device) for path in paths]
+    weights = _read_json(model.folder / CONFIG).get("weights", {})
+    members = [load_weights(path, model.network.config, device) for path in paths]
+    for path in paths:
+        _checked(path, weights)
+    return members
 
 
 def _read_json(path: Path) -> dict[str, Any]:

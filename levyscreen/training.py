@@ -13,7 +13,7 @@ from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
-from levyscreen.store import CALIBRATION, CONFIG, Model, load_model, member_path, save_model, save_weights
+from levyscreen.store import CALIBRATION, CONFIG, Model, load_model, member_path, save_member, save_model
 
 if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
@@ -58,8 +58,7 @@ def train_member(
         )
     state = model.folder / "training" / f"member-{seed}"
     fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
-    save_weights(path, fitted.network)
-    return path
+    return save_member(model.folder, seed, fitted.network)
 
 
 def _finished(

@@ -10,7 +10,7 @@ import pytest
 import levyscreen
 
 ROOT = Path(levyscreen.__file__).parent
-CORE = ("errors", "variables", "schema", "config", "types", "names")
+CORE = ("errors", "variables", "schema", "config", "types", "names", "memory", "pending", "temporaries")
 READERS = (
     "archives",
     "assemble",

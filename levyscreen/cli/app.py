@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +15,7 @@ from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, 
 from levyscreen.cli.common import stderr
 from levyscreen.cli.defaults import read_defaults
 from levyscreen.errors import LevyscreenError, UsageError
+from levyscreen.memory import is_out_of_memory
 
 SETTINGS_FILE = Path("levyscreen.toml")
 
@@ -59,7 +63,7 @@ def settings(
 
 
 def main() -> None:
-    """Entry point: errors that were meant become one line on stderr and an exit code."""
+    """Errors that were meant, and what the machine runs out of, become one line on stderr and an exit code."""
     warnings.showwarning = lambda message, *_: stderr(f"warning: {message}")
     try:
         app()
@@ -73,4 +77,20 @@ def main() -> None:
         stderr("levyscreen: interrupted; nothing was left half written")
         raise SystemExit(130) from None
     except BrokenPipeError:
+        _drop_stdout()
         raise SystemExit(0) from None
+    except OSError as error:
+        _drop_stdout()
+        stderr(f"levyscreen: standard output or a file could not be written or read: {error}")
+        raise SystemExit(1) from None
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        stderr("levyscreen: not enough memory: free some, take --device cpu, or screen the cohort in parts")
+        raise SystemExit(1) from None
+
+
+def _drop_stdout() -> None:
+    """What could not be written is not tried again as Python ends, which would print a traceback of its own."""
+    with suppress(OSError):  # a stdout without a descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

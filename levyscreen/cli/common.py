@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,8 +38,9 @@ FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 
 
 def stderr(text: str) -> None:
-    """One line to stderr, whatever name is in it."""
-    print(printable(text), file=sys.stderr)
+    """One line to stderr, whatever name is in it; a full disk there stops no work."""
+    with suppress(OSError):
+        print(printable(text), file=sys.stderr)
 
 
 def show(renderable: RenderableType) -> None:
@@ -153,20 +154,24 @@ def rendered(renderable: RenderableType) -> bytes:
 
 def remember(cohort: Path, model: str, protocol: str | None) -> None:
     """Notes what was screened last from this folder, for `continuum` without a COHORT."""
-    from levyscreen.outputs import write_json
+    from levyscreen.outputs import sealed, write_json
 
-    write_json(LAST, {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol})
+    write_json(LAST, sealed({"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}))
 
 
 def recall() -> dict[str, Any]:
     """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
+    from levyscreen.outputs import is_whole
+
     try:
-        found: dict[str, Any] = json.loads(LAST.read_text(encoding="utf-8"))
-        return {name: found[name] for name in ("cohort", "model", "protocol")}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        raise UsageError(
-            "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
-        ) from None
+        found = json.loads(LAST.read_text(encoding="utf-8"))
+        if is_whole(found):
+            return {name: found[name] for name in ("cohort", "model", "protocol")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise UsageError(
+        "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
+    )
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:

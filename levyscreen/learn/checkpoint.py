@@ -5,18 +5,19 @@ Random state need not be kept: each epoch seeds its own from (seed, epoch).
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 from levyscreen.errors import TrainingError
+from levyscreen.temporaries import replacing
 
 FILE = "training.safetensors"
 
@@ -55,7 +56,7 @@ def save(
     optimiser: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
 ) -> None:
-    """Writes the state under a temporary name, then renames it."""
+    """Writes the state under a temporary name, then renames it. Raises LevyscreenError if it cannot be written."""
     state = optimiser.state_dict()
     tensors = {f"network.{name}": t for name, t in network.state_dict().items()}
     tensors |= {f"best.{name}": t for name, t in best.items()}
@@ -66,9 +67,10 @@ def save(
         "groups": state["param_groups"],
         "schedule": {k: v for k, v in schedule.state_dict().items() if not k.startswith("_") and not callable(v)},
     }
-    temporary = folder / f".{FILE}.{os.getpid()}"
-    save_file({k: t.detach().cpu().contiguous() for k, t in tensors.items()}, temporary, {"state": json.dumps(about)})
-    os.replace(temporary, folder / FILE)
+    tensors = {k: t.detach().cpu().contiguous() for k, t in tensors.items()}
+    text = json.dumps(about)
+    with replacing(folder / FILE) as temporary:
+        temporary.write_bytes(serialised(tensors, {"state": text, "digest": _digest(text, tensors)}))
 
 
 def load(
@@ -84,8 +86,11 @@ def load(
     """
     try:
         with safe_open(folder / FILE, framework="pt") as file:
-            about: dict[str, Any] = json.loads(file.metadata()["state"])
+            text, digest = file.metadata()["state"], file.metadata()["digest"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        if digest != _digest(text, tensors):
+            raise ValueError("it is damaged")
+        about: dict[str, Any] = json.loads(text)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(f"{folder / FILE} cannot be resumed from: {error}; train without --resume") from error
     if about["progress"]["fingerprint"] != fingerprint:
@@ -102,6 +107,15 @@ def load(
     schedule.load_state_dict(about["schedule"])
     progress = Progress(**{**about["progress"], "history": [Epoch(**e) for e in about["progress"]["history"]]})
     return progress, _under("best.", tensors)
+
+
+def _digest(text: str, tensors: dict[str, Tensor]) -> str:
+    """Of the state and of every tensor with its name, type and shape: safetensors itself checks no content."""
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,17 +30,18 @@ from levyscreen.records.parquet import (
     write_files,
 )
 from levyscreen.records.physionet2012 import read_parts
+from levyscreen.temporaries import aside, folder_beside
+from levyscreen.temporaries import sweep as sweep_folder
 from levyscreen.variables import PHYSIONET2012, VariableSet
 
 __all__ = ["CacheEntry", "cache_entries", "cache_folder", "clear_cache", "read_cohort", "write_cohort"]
 
 FOLDER_VARIABLE = "LEVYSCREEN_CACHE_DIR"
-STRAY_SECONDS = 3600  # no write takes an hour: an older temporary was left by a killed process
+STRAY_SECONDS = 3600  # no write takes an hour: an older temporary was left by a process killed on another machine
 CLEAR_SECONDS = 60  # who clears the cache wants the space now, but should not disturb a process that writes
 # Two edits within one tick of the clock that stamps files get one time; a listing must be older than that.
 TICK_SECONDS = 0.02
 
-_TEMPORARY = ".tmp-"
 _KEY = re.compile(r"[0-9a-f]{32}")
 
 
@@ -118,18 +118,14 @@ def _look_up(entry: Path, source: Source, variables: VariableSet) -> tuple[Cohor
 
 def _keep(entry: Path, cohort: Cohort) -> str | None:
     """Write an entry, or say why it was not written; another process that came first wins."""
-    temporary = None
     try:
         entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=entry.parent))
-        write_files(cohort, temporary)
-        if not entry.is_dir():
-            os.rename(temporary, entry)
+        with folder_beside(entry) as temporary:
+            write_files(cohort, temporary)
+            if not entry.is_dir():
+                os.rename(temporary, entry)
     except OSError as error:
         return None if entry.is_dir() else f"not cached, the cache folder cannot be written: {error.strerror}"
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
     return None
 
 
@@ -164,27 +160,17 @@ def clear_cache() -> list[CacheEntry]:
 
 def sweep(older_than_seconds: float = STRAY_SECONDS) -> None:
     """Delete temporaries that killed processes left."""
-    folder = _entries_folder()
-    for name in os.listdir(folder) if folder.is_dir() else []:
-        if name.startswith(_TEMPORARY) and _age(folder / name) >= older_than_seconds:
-            shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def _age(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:  # another process swept it
-        return -1.0
+    sweep_folder(_entries_folder(), older_than_seconds)
 
 
 def _discard(entry: Path) -> None:
     """Take an entry out of use in one step, then delete it: a reader sees all of it or nothing."""
-    aside = entry.with_name(f"{_TEMPORARY}{entry.name}-{os.getpid()}-{time.time_ns()}")
+    away = aside(entry)
     try:
-        os.rename(entry, aside)
+        os.rename(entry, away)
     except OSError:  # another process did, or the folder cannot be written
         return
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(away, ignore_errors=True)
 
 
 def _describe(entry: Path) -> CacheEntry:

@@ -10,8 +10,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +26,7 @@ from levyscreen.records.checks import LineCheck, check_records
 from levyscreen.records.cohort import COLUMNS, Cohort, LineStore, NumericLines, records_of
 from levyscreen.records.spill import MEMORY_LINES
 from levyscreen.schema import READINGS, RECORDS, REJECTS
+from levyscreen.temporaries import folder_beside, sweep
 from levyscreen.variables import VariableSet
 
 if TYPE_CHECKING:
@@ -56,17 +55,14 @@ def write_cohort(cohort: Cohort, folder: str | os.PathLike[str]) -> None:
     target = Path(folder).expanduser()
     if target.exists() and not (target.is_dir() and not os.listdir(target)):
         raise UsageError(f"{target}: exists already; name a new folder")
-    temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.mkdtemp(prefix=".tmp-", dir=target.parent)
-        write_files(cohort, Path(temporary))
-        os.replace(temporary, target)
+        sweep(target.parent)
+        with folder_beside(target) as temporary:
+            write_files(cohort, temporary)
+            os.replace(temporary, target)
     except OSError as error:
-        raise LevyscreenError(f"{target}: cannot be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        raise LevyscreenError(f"{target}: cannot be written: {error.strerror or error}") from error
 
 
 def write_files(cohort: Cohort, folder: Path) -> None:

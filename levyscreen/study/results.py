@@ -31,7 +31,7 @@ class Results:
     def write(self, dataset: str, seed: int, name: str, found: dict[str, Any]) -> None:
         """Keeps what a run found."""
         about = {"format": FORMAT, "study": self.study, "dataset": dataset, "seed": seed, "name": name}
-        outputs.write_json(self.path(dataset, seed, name), about | found)
+        outputs.write_json(self.path(dataset, seed, name), outputs.sealed(about | found))
 
     def read(self) -> list[dict[str, Any]]:
         """Every run done so far, by dataset, name and seed. Raises LevyscreenError for a damaged file."""
@@ -44,6 +44,8 @@ class Results:
 def _read(path: Path) -> dict[str, Any]:
     try:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not outputs.is_whole(run):
+            raise ValueError("it is damaged")
         if run["format"] == FORMAT:
             return run
     except (OSError, ValueError, KeyError, TypeError) as error:

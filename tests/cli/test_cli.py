@@ -429,7 +429,7 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert "sigma_hat by nothing: a = " in err
     reliability = frame_of(out)
     assert {"variable", "n"} <= set(reliability.columns)
-    assert list(json.loads(Path("own/calibration.json").read_text())) == ["format", "calibrations"]
+    assert list(json.loads(Path("own/calibration.json").read_text())) == ["format", "calibrations", "digest"]
     _, err = done("calibrate", "own", ward, "--rich", "--by", "nothing", "--level", "0.5,0.9")
     assert "rich by nothing: a = " in err
     code, _, err = run("calibrate", "own", ward, "--rich", "--signal", "sigma")

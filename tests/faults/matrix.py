@@ -1,9 +1,12 @@
 """Every row, in the order of the printed table; a module a kind of fault."""
 
-from tests.faults import archives, models, numbers, privacy, processes, reader, same_answer
+from tests.faults import archives, damage, disk, exhaustion, models, numbers, privacy, processes, reader, same_answer
 
 ROWS = (
     *processes.ROWS,
+    *disk.ROWS,
+    *damage.ROWS,
+    *exhaustion.ROWS,
     *reader.ROWS,
     *archives.ROWS,
     *models.ROWS,

@@ -224,8 +224,8 @@ def test_a_process_that_finished_first_wins(folder: Path, monkeypatch: pytest.Mo
     assert (entry() / "first").exists()
 
 
-def test_old_temporaries_are_swept_and_young_ones_are_not(folder: Path) -> None:
-    old, young = (cache_folder() / "cohorts" / f".tmp-{age}" for age in ("old", "young"))
+def test_old_temporaries_of_another_machine_are_swept_and_young_ones_are_not(folder: Path) -> None:
+    old, young = (cache_folder() / "cohorts" / f".{age}-0.1@elsewhere.tmp" for age in ("old", "young"))
     for path in (old, young):
         path.mkdir(parents=True)
     os.utime(old, (time.time() - 4000,) * 2)

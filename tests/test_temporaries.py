@@ -1,0 +1,104 @@
+"""A file appears whole or not at all, and what a dead process left is swept while what a living one writes is not."""
+
+import os
+import platform
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from levyscreen import temporaries
+from levyscreen.errors import LevyscreenError
+from levyscreen.pending import undo_all, undoing
+from levyscreen.temporaries import folder_beside, replacing, sweep
+
+
+@pytest.fixture(scope="module")
+def dead():
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def stray(folder, pid, machine=None):
+    path = folder / f".scores.parquet.{pid}@{machine or platform.node()}.tmp"
+    path.write_text("half")
+    return path
+
+
+def test_what_a_dead_process_left_is_swept_by_the_next_write_beside_it(tmp_path, dead):
+    stray(tmp_path, dead)
+    stray(tmp_path, dead).with_suffix(".tmp").rename(tmp_path / f".continuum-x.{dead}@{platform.node()}.tmp")
+    with replacing(tmp_path / "a.txt") as temporary:
+        temporary.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_what_a_living_process_or_another_machine_writes_is_left_alone_for_a_day(tmp_path, dead):
+    kept = [stray(tmp_path, os.getppid()), stray(tmp_path, dead, "elsewhere.example.org")]
+    sweep(tmp_path)
+    assert all(path.exists() for path in kept)
+    for path in kept:
+        os.utime(path, (0, 0))
+    sweep(tmp_path)
+    assert not any(path.exists() for path in kept)
+
+
+def test_a_users_own_hidden_files_are_never_swept(tmp_path):
+    for name in (".tmp", ".a.tmp", ".a.1.tmp", ".a.99999999.tmp", "a.99999999@b.tmp"):
+        (tmp_path / name).touch()
+    sweep(tmp_path, 0)
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_a_failed_write_leaves_the_old_file_and_says_which(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def fail():
+        with replacing(path) as name:
+            name.write_text("ne")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(LevyscreenError, match=r"a\.txt could not be written: No space left"):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_written_to_and_not_replaced_by_a_file(tmp_path):
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_text()))
+    reader.start()
+    with replacing(pipe) as name:
+        name.write_text("rows")
+    reader.join()
+    assert found == ["rows"]
+    assert pipe.is_fifo()
+
+
+def test_a_stopped_process_undoes_what_it_is_in_the_midst_of_innermost_first(tmp_path):
+    undone = []
+    with undoing(lambda: undone.append("outer")), undoing(lambda: undone.append("inner")):
+        undo_all()
+        assert undone == ["inner", "outer"]
+    undo_all()
+    assert undone == ["inner", "outer", "inner", "outer"]
+
+
+def test_what_stands_in_a_temporary_folder_is_removed_as_a_process_is_stopped(tmp_path):
+    with folder_beside(tmp_path / "c") as folder, replacing(tmp_path / "a.txt") as name:
+        (folder / "part").touch()
+        name.write_text("half")
+        undo_all()
+        assert list(tmp_path.iterdir()) == []
+        name.write_text("whole after all")
+
+
+def test_a_temporary_name_tells_whose_it_is(tmp_path):
+    assert temporaries._NAME.fullmatch(temporaries.aside(tmp_path / "c").name)
+    with folder_beside(tmp_path / "c") as folder:
+        assert temporaries._NAME.fullmatch(folder.name).group(1) == str(os.getpid())
