@@ -22,6 +22,9 @@ RECORDS = pa.schema(
         pa.field("record_id", pa.int64()),  # null: the file names none
         pa.field("file", pa.string()),  # the record's own file name, no folder
         pa.field("problem", pa.string()),  # why the record is unreadable; null for a readable one
+        # Of mapped tables; null where it is the record itself, or is not known.
+        pa.field("subject_id", pa.int64()),
+        pa.field("origin", pa.timestamp("us")),  # when hour 0 was, UTC unless the source has local times
         pa.field("age", pa.float64()),  # years; null here and below: missing
         pa.field("gender", pa.float64()),  # 0 female, 1 male
         pa.field("height", pa.float64()),  # cm
@@ -81,6 +84,16 @@ SCORES = pa.schema(
 # 512, which the paper's protocol leaves out and ours never does.
 STATUSES = ("unreadable", "empty", "too_few", "non_finite", "too_many", "scored")
 REASONS = ("conflict", "thin_evidence", "both")
+
+# For tools of MEDS, a row for each scored record. The first three are MEDS's label schema, in which nothing is null.
+MEDS_SCORES = pa.schema(
+    [
+        pa.field("subject_id", pa.int64()),
+        pa.field("prediction_time", pa.timestamp("us")),  # hour 0 plus the horizon: data up to it were used
+        pa.field("float_value", pa.float32()),  # the uncertainty
+        *SCORES,
+    ]
+)
 
 # A row for each hidden target; values and interval in the variable's unit.
 QUERIES = pa.schema(

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from levyscreen.records.cohort import Cohort
+    from levyscreen.store import Model
 
-CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="Folder, .tar.gz, .zip or Parquet cohort.")]
+CohortPath = Annotated[
+    Path, typer.Argument(metavar="COHORT", help="Folder, .tar.gz, .zip, mapping (.toml) or Parquet cohort.")
+]
 ModelName = Annotated[str | None, typer.Option("--model", help="A shipped model's name, or a model folder.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 ProtocolName = Annotated[
@@ -65,6 +68,14 @@ def read(path: Path, no_cache: bool = False) -> Cohort:
     for note in cohort.notes:
         stderr(f"note: {note}")
     return cohort
+
+
+def note_left_out(cohort: Cohort, model: Model) -> None:
+    """Says on stderr what the model does not see of the cohort. Raises ModelError where it can see nothing."""
+    from levyscreen.records.alignment import left_out
+
+    for note in left_out(cohort, model.preprocessor.variables):
+        stderr(f"note: {note}")
 
 
 @contextmanager

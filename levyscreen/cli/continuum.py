@@ -57,6 +57,7 @@ def command(
     where = machine.device(device)
     loaded = load_model(common.model_name(model, protocol), where)
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
+    common.note_left_out(found, loaded)
     folder = out or common.OUT / found.name
     most = 512 if protocol == "paper" else None
     with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:

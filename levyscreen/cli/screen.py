@@ -45,7 +45,8 @@ def command(
     """Rank the records of COHORT by the model's own doubt, in one pass, and say why.
 
     Prints every record, or with --top-decile or --flag only the flagged ones, after those that cannot be ranked. Writes
-    scores.parquet, rejects.parquet and timing.json to the output folder.
+    scores.parquet, rejects.parquet and timing.json to the output folder, and meds.parquet where records have subjects and
+    timestamps.
     """
     if top_decile and flag is not None:
         raise UsageError("--top-decile flags a tenth: give either it or --flag")
@@ -63,6 +64,7 @@ def command(
     where = machine.device(device)
     loaded = load_model(name, where)
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
+    common.note_left_out(records, loaded)
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
     _write(screening, records, folder, times)
@@ -108,11 +110,14 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
+    from levyscreen.records.meds import has_meds_scores, meds_scores
 
     start = time.perf_counter()
     table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
     outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
     outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
+    if has_meds_scores(cohort):
+        outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table), screening.provenance)
     if screening.queries is not None:
         table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
         outputs.write_parquet(folder / "queries.parquet", table, screening.provenance)

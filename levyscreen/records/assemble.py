@@ -50,11 +50,13 @@ def assemble(parts: Iterable[Part], name: str, variables: VariableSet) -> Cohort
     find no room there.
     """
     spill, tables, rejects = Spill(), [], []
+    reject_names: list[str] = []
     count = 0
     for part in parts:
         spill.add(_lines(part))
         tables.append(_identified(part))
         rejects.append(_examples(part, count))
+        reject_names += [part.names[i] for i in part.reject_file] if part.known is None else part.known.reject_names
         count += len(part.names)
     files = pa.concat_tables(tables)
     order = _order(files)
@@ -71,7 +73,7 @@ def assemble(parts: Iterable[Part], name: str, variables: VariableSet) -> Cohort
         records=records,
         offsets=offsets,
         lines=spill.in_order(starts, offsets),
-        rejects=_rejects(np.concatenate(rejects), records, order),
+        rejects=_rejects(np.concatenate(rejects), reject_names, records, order),
         notes=_notes(files),
     )
 
@@ -117,24 +119,18 @@ def _by_record(part: Cohort, classes: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _lines(part: Part) -> NumericLines:
-    return NumericLines((part.minutes / 60).astype(np.float32), part.variable, part.value, part.line_class)
+    return NumericLines(part.hours, part.variable, part.value, part.line_class)
 
 
 def _identified(part: Part) -> pa.Table:
     """A row of _FILES for each file: its record is what its RecordID line says, else the number it is named by."""
-    said = part.descriptors[:, DESCRIPTORS.index("RecordID")].tolist()
-    ids, problems, unlike = [], [], []
-    for name, problem, line in zip(part.names, part.problems, said, strict=True):
-        stem = _stem_id(name)
-        # A file whose RecordID lines disagree is known by its name alone.
-        record_id = stem if problem is not None or line != line else int(line)
-        ids.append(record_id)
-        problems.append(_NAMELESS if record_id is None and problem is None else problem)
-        unlike.append(record_id != stem)
+    ids, problems, unlike = _identities(part)
     columns = {
         "record_id": ids,
         "file": part.names,
         "problem": problems,
+        "subject_id": [None] * len(ids) if part.known is None else part.known.subjects,
+        "origin": [None] * len(ids) if part.known is None else part.known.origins,
         "n_lines": part.counts.sum(axis=1),
         **{count_column(c): part.counts[:, c] for c in COUNTED_CLASSES},
         **{fact: _missing_nan(part.descriptors[:, DESCRIPTORS.index(d)]) for fact, d in _FACTS.items()},
@@ -145,6 +141,23 @@ def _identified(part: Part) -> pa.Table:
         "unlike": unlike,
     }
     return pa.table({f.name: pa.array(columns[f.name], f.type) for f in _FILES}, schema=_FILES)
+
+
+def _identities(part: Part) -> tuple[Sequence[int | None], list[str | None], list[bool]]:
+    """Id and problem of each file, and whether its RecordID line differs from the name."""
+    if part.known is not None:
+        return part.known.record_ids, part.problems, [False] * len(part.names)
+    said = part.descriptors[:, DESCRIPTORS.index("RecordID")].tolist()
+    ids: list[int | None] = []
+    problems, unlike = [], []
+    for name, problem, line in zip(part.names, part.problems, said, strict=True):
+        stem = _stem_id(name)
+        # A file whose RecordID lines disagree is known by its name alone.
+        record_id = stem if problem is not None or line != line else int(line)
+        ids.append(record_id)
+        problems.append(_NAMELESS if record_id is None and problem is None else problem)
+        unlike.append(record_id != stem)
+    return ids, problems, unlike
 
 
 def _missing_nan(values: NDArray[np.float64]) -> pa.Array:
@@ -230,14 +243,13 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED_IN_A_NOTE]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _rejects(found: NDArray[np.void], records: pa.Table, order: NDArray[np.int64]) -> pa.Table:
-    """REJECTS in the order of the records, without those of files that have a problem."""
+def _rejects(found: NDArray[np.void], names: list[str], records: pa.Table, order: NDArray[np.int64]) -> pa.Table:
+    """REJECTS in the order of the records, without those of files that have a problem; `names` (M,) of the files."""
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     record = place[found["file"]]
     rows = np.lexsort((found["line"], record))
     rows = rows[records.column("problem").is_null().to_numpy()[record[rows]]]
-    names = records.column("file").take(pa.array(record[rows]))
     words = pa.array([c.name.lower() for c in LineClass])
-    columns = [names, pa.array(found["line"][rows]), words.take(pa.array(found["line_class"][rows]))]
+    columns = [pa.array(names, pa.string()).take(pa.array(rows)), pa.array(found["line"][rows]), words.take(pa.array(found["line_class"][rows]))]
     return pa.table(columns, schema=REJECTS)

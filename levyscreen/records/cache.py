@@ -12,15 +12,18 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import platformdirs
 
 from levyscreen.errors import CohortError
-from levyscreen.records.archives import Source, open_source, read_source
+from levyscreen.records.archives import Source, Stamp, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
+from levyscreen.records.mapped import read_mapped
+from levyscreen.records.mapping import Mapping, is_mapping, read_mapping
 from levyscreen.records.parquet import (
     FORMAT_VERSION,
     is_parquet_cohort,
@@ -30,6 +33,7 @@ from levyscreen.records.parquet import (
     write_files,
 )
 from levyscreen.records.physionet2012 import read_parts
+from levyscreen.records.tables import is_table, stamps, table_files
 from levyscreen.temporaries import aside, folder_beside
 from levyscreen.temporaries import sweep as sweep_folder
 from levyscreen.variables import PHYSIONET2012, VariableSet
@@ -55,27 +59,49 @@ class CacheEntry:
     folder: Path
 
 
-def read_cohort(path: str | os.PathLike[str], *, cache: bool = True, variables: VariableSet = PHYSIONET2012) -> Cohort:
-    """Read a folder of PhysioNet-2012 record files, an archive of one, or a Parquet cohort that levyscreen wrote.
+def read_cohort(path: str | os.PathLike[str], *, cache: bool = True, variables: VariableSet | None = None) -> Cohort:
+    """Read a folder of PhysioNet-2012 record files, an archive of one, a mapping file, or a Parquet cohort of ours.
 
     A record file that cannot be read becomes a row of `records` with its problem; the others go on. With `cache`, a
-    second reading of unchanged files opens what the first one kept.
+    second reading of unchanged files opens what the first one kept. `variables` are those of the mapping or the Parquet
+    cohort and else PHYSIONET2012, unless others are given.
 
-    Raises CohortError if nothing is there, nothing in it is a record, an archive is refused, or a Parquet cohort is
-    damaged or of other variables.
+    Raises CohortError if nothing is there, nothing in it is a record, an archive is refused, a mapping and its source do
+    not fit, a table comes without a mapping, or a Parquet cohort is damaged or of other variables than those given.
     """
     where = Path(path).expanduser()
     if is_parquet_cohort(where):
         return read_parquet(where, variables)
-    source = _settled(where)
+    if is_mapping(where):
+        mapping = read_mapping(where)
+        return _kept_or_read(mapping_listing(mapping), mapping.variables, cache, lambda _: read_mapped(mapping))
+    if is_table(where):
+        raise CohortError(f"{where}: a table needs a mapping; levyscreen map {where} writes a first one, to give instead")
+    known = variables or PHYSIONET2012
+    return _kept_or_read(_settled(lambda: open_source(where)), known, cache, lambda source: _read(source, known))
+
+
+def mapping_listing(mapping: Mapping) -> Source:
+    """What stands for the source of a mapping: its text, and every file that it names."""
+    text = Stamp(hashlib.blake2b(mapping.text.encode(), digest_size=16).hexdigest(), len(mapping.text), 0, 0, None)
+
+    def listing() -> Source:
+        files = stamps(table_files(mapping.source, mapping.kind))
+        return Source(mapping.source, mapping.name, (text, *files), is_archive=False)
+
+    return _settled(listing)
+
+
+def _kept_or_read(source: Source, variables: VariableSet, cache: bool, read: Callable[[Source], Cohort]) -> Cohort:
+    """The cohort as the cache holds it, else read anew and kept there."""
     if not cache:
-        return _read(source, variables)
+        return read(source)
     entry = _entries_folder() / cache_key(source, variables)
     sweep()
     known, damage = _look_up(entry, source, variables)
     if known is not None:
         return known
-    cohort = _read(source, variables)
+    cohort = read(source)
     said = [note for note in (damage, _keep(entry, cohort)) if note]
     return replace(cohort, notes=(*cohort.notes, *said))
 
@@ -84,14 +110,14 @@ def _read(source: Source, variables: VariableSet) -> Cohort:
     return assemble(read_parts(read_source(source), variables), source.name, variables)
 
 
-def _settled(path: Path) -> Source:
+def _settled(listing: Callable[[], Source]) -> Source:
     """The listing of a cohort, taken again if a file changed so lately that its next change could look the same."""
-    source = open_source(path)
+    source = listing()
     age = time.time() - max(s.ctime_ns for s in source.stamps) / 1e9
     if not 0 <= age < TICK_SECONDS:
         return source
     time.sleep(TICK_SECONDS)
-    return open_source(path)
+    return listing()
 
 
 def cache_key(source: Source, variables: VariableSet) -> str:

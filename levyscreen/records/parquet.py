@@ -27,12 +27,12 @@ from levyscreen.records.cohort import COLUMNS, Cohort, LineStore, NumericLines, 
 from levyscreen.records.spill import MEMORY_LINES
 from levyscreen.schema import READINGS, RECORDS, REJECTS
 from levyscreen.temporaries import folder_beside, sweep
-from levyscreen.variables import VariableSet
+from levyscreen.variables import PHYSIONET2012, VariableSet
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: records know their subject and the time of hour 0
 FILES = {"readings.parquet": READINGS, "records.parquet": RECORDS, "rejects.parquet": REJECTS}
 CHECKSUMS = "B2SUMS"
 FOOTER_KEY = b"levyscreen"
@@ -125,8 +125,8 @@ def _write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> 
         return stream.digest.hexdigest()
 
 
-def read_parquet(folder: Path, variables: VariableSet) -> Cohort:
-    """Open what `write_files` wrote, judged by `variables`.
+def read_parquet(folder: Path, variables: VariableSet | None) -> Cohort:
+    """Open what `write_files` wrote, judged by `variables`; by default by its own, or PHYSIONET2012 as it is today.
 
     Raises CohortError if any byte of it has changed, if its tables do not hold together, or if it has other variables
     or another horizon.
@@ -135,6 +135,8 @@ def read_parquet(folder: Path, variables: VariableSet) -> Cohort:
         cohort = _decode(folder)
     except (OSError, *_NOT_OURS) as error:
         raise _damaged(folder) from error
+    if variables is None:
+        variables = PHYSIONET2012 if cohort.variables.name == PHYSIONET2012.name else cohort.variables
     if cohort.variables == variables:
         return cohort
     if (cohort.variables.names, cohort.variables.horizon_hours) != (variables.names, variables.horizon_hours):

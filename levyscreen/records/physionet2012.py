@@ -31,6 +31,16 @@ MAX_ID = 2**53  # beyond it a float does not hold every integer
 
 
 @dataclass(frozen=True)
+class Known:
+    """What a reader of tables knows of its F records, which their names do not say."""
+
+    record_ids: list[int]
+    subjects: list[int | None]
+    origins: list[int | None]  # when hour 0 was, microseconds since 1970
+    reject_names: list[str]  # (M,) the file that each reject stands in
+
+
+@dataclass(frozen=True)
 class Part:
     """What a batch of F files holds: their lines sorted by file, time, variable, value."""
 
@@ -41,13 +51,14 @@ class Part:
     descriptors: NDArray[np.float64]  # (F, 6) in the order of DESCRIPTORS; NaN: missing
     counts: NDArray[np.int32]  # (F, classes)
     file: NDArray[np.int32]  # (N,) file of each line
-    minutes: NDArray[np.int32]  # (N,)
+    hours: NDArray[np.float32]  # (N,)
     variable: NDArray[np.int16]  # (N,)
     value: NDArray[np.float64]  # (N,)
     line_class: NDArray[np.uint8]  # (N,)
     reject_file: NDArray[np.int32]  # (M,)
     reject_line: NDArray[np.int32]  # (M,)
     reject_class: NDArray[np.uint8]  # (M,)
+    known: Known | None = None
 
 
 def read_parts(files: Iterable[RecordFile], variables: VariableSet) -> Iterator[Part]:
@@ -111,7 +122,7 @@ def parse_batch(files: Sequence[RecordFile], variables: VariableSet) -> Part:
         descriptors=descriptors,
         counts=_count(lines.file[fine], classes[fine], len(files)),
         file=lines.file[keep],
-        minutes=lines.minutes[keep],
+        hours=(lines.minutes[keep] / 60).astype(np.float32),
         variable=lines.code[keep],
         value=lines.value[keep],
         line_class=classes[keep],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levyscreen.config import Protocol
-from levyscreen.errors import ModelError
+from levyscreen.records.alignment import aligned
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
 
@@ -80,7 +80,8 @@ class Preprocessor:
     def apply(self, cohort: Cohort) -> Readings:
         """The readings that this model keeps, z-scored, in the cohort's order.
 
-        Raises ModelError if the cohort and the model share no variable.
+        Variables are known by name, whatever their order. Raises ModelError if the two share none, or one of them is
+        in another unit.
         """
         record_id, offsets, hours, variable, value = self._kept(cohort)
         mean, scale = np.asarray(self.mean), np.asarray(self.scale)
@@ -90,20 +91,19 @@ class Preprocessor:
 
     def _kept(self, cohort: Cohort) -> tuple[NDArray[Any], ...]:
         """Record ids, offsets, hours, variable and physical value of the lines that are readings to this model."""
-        index = {name: i for i, name in enumerate(self.variables.names)}
-        translate = np.array([index.get(name, -1) for name in cohort.variables.names])
-        if (translate < 0).all():
-            raise ModelError(
-                f"cohort {cohort.name} has variables of {cohort.variables.name}, "
-                f"the model those of {self.variables.name}"
-            )
+        index = aligned(cohort, self.variables)
         lines = cohort.load()
-        variable = translate[lines.variable]
+        variable = index[lines.variable]
         classes, value = self.variables.judge(np.maximum(variable, 0), lines.value)
         keep = (variable >= 0) & np.isin(classes, (LineClass.READING, LineClass.REPAIRED))
+        keep &= lines.time_hours <= self.variables.horizon_hours
         offsets = np.concatenate([[0], np.cumsum(keep)])[cohort.offsets]
         record_id = cohort.records.column("record_id").fill_null(-1).to_numpy()
-        return record_id, offsets, lines.time_hours[keep], variable[keep], value[keep]
+        kept = np.flatnonzero(keep)
+        if (np.diff(index[index >= 0]) < 0).any():  # what is hidden of a record depends on the order of its readings
+            record = np.repeat(np.arange(len(cohort)), np.diff(cohort.offsets))
+            kept = kept[np.lexsort((lines.value[kept], variable[kept], lines.time_hours[kept], record[kept]))]
+        return record_id, offsets, lines.time_hours[kept], variable[kept], value[kept]
 
     def to_units(self, variable: NDArray[np.integer[Any]], value_z: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """z-scored values back in each variable's unit."""

@@ -1,0 +1,76 @@
+"""A cohort's variables beside a model's: known by name, in any order, and in one unit, or it is an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from levyscreen.errors import ModelError
+from levyscreen.records.cohort import WINDOW_RECORDS
+from levyscreen.records.units import conversion, same_unit
+from levyscreen.types import LineClass
+from levyscreen.variables import Variable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from levyscreen.records.cohort import Cohort
+    from levyscreen.variables import VariableSet
+
+NAMED = 12  # variables in a note
+
+
+def aligned(cohort: Cohort, model: VariableSet) -> NDArray[np.int64]:
+    """Index in the model of each of the cohort's variables, (V,), -1 where the model does not know it.
+
+    Raises ModelError where it knows none, or one of them in another unit.
+    """
+    known = {v.name: (i, v) for i, v in enumerate(model.variables)}
+    for ours in cohort.variables.variables:
+        if ours.name in known and not same_unit(ours.unit, known[ours.name][1].unit):
+            raise ModelError(_other_unit(cohort, ours, known[ours.name][1]))
+    found = np.array([known[name][0] if name in known else -1 for name in cohort.variables.names], dtype=np.int64)
+    if (found < 0).all():
+        raise ModelError(
+            f"cohort {cohort.name} has variables of {cohort.variables.name}, the model those of {model.name}, and none "
+            f"by the same name: name them in the mapping as the model does, for instance {', '.join(model.names[:3])}"
+        )
+    return found
+
+
+def _other_unit(cohort: Cohort, ours: Variable, models: Variable) -> str:
+    known = conversion(ours.name, ours.unit, models.unit)
+    said = f"{ours.name} is in {ours.unit or 'no unit'} in cohort {cohort.name}, in {models.unit or 'no unit'} in the model"
+    if known is None:
+        return f"{said}: set unit = \"{models.unit}\" in its mapping, with the factor and offset that lead there"
+    shift = f", offset = {known.offset:.6g}" if known.offset else ""
+    return f"{said}: set unit = \"{models.unit}\", factor = {known.factor:.6g}{shift} in its mapping"
+
+
+def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
+    """What a model does not see of a cohort, in sentences; reads the cohort only where there is something.
+
+    Raises ModelError as `aligned` does.
+    """
+    index = aligned(cohort, model)
+    strange = np.flatnonzero(index < 0)
+    if not len(strange) and cohort.variables.horizon_hours <= model.horizon_hours:
+        return ()
+    counts, late = np.zeros(len(index), dtype=np.int64), 0
+    for _, part in cohort.windows(WINDOW_RECORDS):
+        lines = part.load()
+        usable = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
+        counts += np.bincount(lines.variable[usable], minlength=len(index))
+        late += int((usable & (index[lines.variable] >= 0) & (lines.time_hours > model.horizon_hours)).sum())
+    names = [cohort.variables.names[i] for i in strange]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    said = (
+        (
+            len(strange),
+            f"{counts[strange].sum():,} readings of {len(strange)} variables that the model does not know are not used: "
+            f"{', '.join(names[:NAMED])}{more}",
+        ),
+        (late, f"{late:,} readings after the model's {model.horizon_hours:g} hours are not used"),
+    )
+    return tuple(text for count, text in said if count)

@@ -1,0 +1,194 @@
+"""From somebody's own tables, by a mapping, to a cohort: every row a reading, a descriptor, or counted as what it is not.
+
+The rows are read once, in blocks, and gathered by record (buckets.py), for hour 0 of a record is known only when all its
+rows are. Then each bucket becomes a Part, as a batch of record files does, and assemble.py makes the cohort.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levyscreen.errors import CohortError
+from levyscreen.names import printable
+from levyscreen.records.assemble import assemble
+from levyscreen.records.buckets import Buckets
+from levyscreen.records.cells import Times, times, words
+from levyscreen.records.cohort import Cohort
+from levyscreen.records.grammar import FINE
+from levyscreen.records.mapping import FILE, Codes, Mapping, pattern
+from levyscreen.records.register import Register
+from levyscreen.records.stays import parts_of
+from levyscreen.records.strips import Strip, Strips
+from levyscreen.records.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined, table_files
+from levyscreen.types import LineClass
+
+NAMED_CODES = 10  # in a note; the rest is counted
+
+
+def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> Cohort:
+    """The cohort that a mapping makes of its source; the order of rows and of files changes nothing.
+
+    Raises CohortError where a file, a column or a unit is not as the mapping says, or no row has a record.
+    """
+    reading = _Reading(mapping)
+    for file in table_files(mapping.source, mapping.kind) if files is None else files:
+        reading.add(file)
+    reading.flush()
+    if not reading.register.labels:
+        raise CohortError(f"{mapping.source}: no row names a record in its column {mapping.columns.record!r}")
+    parts = parts_of(mapping, reading.register, reading.buckets, reading.scale or mapping.time.scale)
+    cohort = assemble(parts, mapping.name, mapping.variables)
+    return replace(cohort, notes=(*reading.notes(), *_problems(cohort)))
+
+
+class _Reading:
+    """What has been read of a source so far."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping, self.strips = mapping, Strips(mapping)
+        self.register, self.buckets = Register(), Buckets()
+        self.scale: tuple[float, float] | None = None  # of its times
+        self._waiting: list[tuple[int, Block]] = []
+        self._unknown: Counter[str] = Counter()
+        self._ignored = self._homeless = self._malformed = 0
+        self._first_malformed = ""
+        self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
+        start = mapping.time.code
+        self._start = None if start is None else pattern(start)
+
+    def add(self, file: TableFile) -> None:
+        """Every row of a file."""
+        if file.ending == PARQUET and self.mapping.header is not None:
+            raise CohortError(f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own")
+        reader = TableReader(file, self.mapping.header, self.mapping.delimiter)
+        number = self.register.file(file.name)
+        for block in reader.blocks(self.strips.needed(reader.columns)):
+            if self._waiting and not block.like(self._waiting[0][1]):
+                self.flush()
+            self._waiting.append((number, block))
+            if sum(len(block.row) for _, block in self._waiting) >= BLOCK_ROWS:
+                self.flush()
+        if reader.malformed and not self._malformed:
+            self._first_malformed = f"{file.name}, row {reader.malformed[0]}"
+        self._malformed += len(reader.malformed)
+
+    def flush(self) -> None:
+        """Reads the blocks that wait as one: a source may be of many thousand small files."""
+        if self._waiting:
+            numbers, blocks = zip(*self._waiting, strict=True)
+            self._waiting = []
+            try:
+                self._block(np.repeat(numbers, [len(block.row) for block in blocks]), joined(blocks))
+            except CohortError as error:
+                where = self.mapping.source / self.register.files[numbers[0]] if self.mapping.source.is_dir() else self.mapping.source
+                raise error if str(where) in str(error) else CohortError(f"{where}: {error}") from error
+
+    def _block(self, file: NDArray[np.int64], block: Block) -> None:
+        columns = self.mapping.columns
+        record = self._records(file, block)
+        read = times(block.columns[columns.time], columns.time, self.mapping.time)
+        if self.scale not in (None, read.scale):
+            raise CohortError(f"column {columns.time!r} is of another type than in the files before; make them alike")
+        self.scale = read.scale
+        self._see_origins(record, read, block)
+        homeless = record < 0
+        for strip in self.strips.of(block):
+            self._homeless += int((strip.there & homeless & (strip.rule != Codes.IGNORED)).sum())
+            self._take(file, block, record, read.time, strip)
+
+    def _records(self, file: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
+        """Position of each row's record in the register, (N,); -1 where the row names none."""
+        columns = self.mapping.columns
+        if columns.record == FILE:
+            numbers, which = np.unique(file, return_inverse=True)
+            return np.array([self.register.record(_stem(self.register.files[i])) for i in numbers])[which]
+        found = words(block.columns[columns.record])
+        # The last word stands for null, which may be in no row.
+        record = np.array([self.register.record(word) if word else -1 for word in found.words])[found.which]
+        if columns.subject is not None:
+            self.register.see_subjects(record, words(block.columns[columns.subject]))
+        return record
+
+    def _see_origins(self, record: NDArray[np.int64], read: Times, block: Block) -> None:
+        time, columns = self.mapping.time, self.mapping.columns
+        if time.column is not None:
+            said = times(block.columns[time.column], time.column, time)
+            if said.scale != read.scale:
+                raise CohortError(f"columns {time.column!r} and {columns.time!r} hold times of two types; make them alike")
+            self.register.see_origins(record, said.time)
+        if self._start is not None and columns.variable is not None:
+            named = words(block.columns[columns.variable])
+            starts = np.array([bool(self._start.fullmatch(word)) for word in named.words])[named.which]
+            self.register.see_origins(record[starts], read.time[starts])
+
+    def _take(self, file: NDArray[np.int64], block: Block, record: NDArray[np.int64], time: NDArray[np.float64], strip: Strip) -> None:
+        """What can be read goes to the buckets, the rest is counted and refused."""
+        there = strip.there & (record >= 0)
+        self._count(strip, there)
+        rule = np.maximum(strip.rule, 0)
+        value = strip.numbers.value * self._factor[rule] + self._offset[rule] + 0.0
+        refusal = np.where(np.isfinite(value), strip.numbers.refusal, LineClass.NOT_FINITE).astype(np.uint8)
+        # A fact about a patient needs no time; a reading does.
+        refusal[np.isnan(time) & (strip.rule < len(self.mapping.variables))] = LineClass.BAD_TIME
+        blank = np.array([not word for word in strip.code.words])[strip.code.which]
+        refusal[strip.rule == Codes.UNKNOWN] = LineClass.UNKNOWN_PARAMETER
+        refusal[(strip.rule == Codes.UNKNOWN) & blank] = LineClass.BLANK_PARAMETER
+        read = there & (strip.rule != Codes.IGNORED)
+        refused, kept = read & (refusal != FINE), read & (refusal == FINE)
+        self.register.refuse(file[refused], record[refused], block.row[refused], refusal[refused])
+        columns = {"record": record, "file": file, "row": block.row, "rule": strip.rule, "time": time, "value": value}
+        self.buckets.add(**{name: c[kept] for name, c in columns.items()})
+
+    def _count(self, strip: Strip, there: NDArray[np.bool_]) -> None:
+        self._ignored += int((there & (strip.rule == Codes.IGNORED)).sum())
+        counts = np.bincount(strip.code.which[there & (strip.rule == Codes.UNKNOWN)], minlength=len(strip.code.words))
+        self._unknown.update({strip.code.words[i]: int(counts[i]) for i in np.flatnonzero(counts)})
+
+    def notes(self) -> Iterator[str]:
+        """What was left out, in sentences."""
+        unknown = {code: count for code, count in self._unknown.most_common() if code}
+        if unknown:
+            yield (
+                f"{_values(sum(unknown.values()))} under {len(unknown):,} code{_s(len(unknown))} that the mapping does "
+                f"not name, and so not read: {_listed(unknown)}; map them, or list them under [ignore]"
+            )
+        if self._ignored:
+            yield f"{_values(self._ignored)} under codes that the mapping ignores"
+        if self._homeless:
+            yield f"{_values(self._homeless)} in rows that name no record, and so of nobody"
+        if self._malformed:
+            rows = f"{self._malformed:,} row{_s(self._malformed)}"
+            yield f"{rows} with another number of fields than the header, not read; the first: {self._first_malformed}"
+
+
+def _problems(cohort: Cohort) -> Iterator[str]:
+    """How many records cannot be read, and why; not which, for a record's name is a patient's here."""
+    found = Counter(problem for problem in cohort.records.column("problem").to_pylist() if problem)
+    for problem, count in sorted(found.items()):
+        yield f"{count:,} record{_s(count)} not readable: {problem}"
+
+
+def _stem(name: str) -> str:
+    """A file's name without folder and endings."""
+    plain = Path(name).name.removesuffix(".gz")
+    return plain.rsplit(".", 1)[0]
+
+
+def _values(count: int) -> str:
+    return f"{count:,} value{_s(count)}"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    named = [f"{printable(code):.60} ({count:,})" for code, count in list(counts.items())[:NAMED_CODES]]
+    more = len(counts) - NAMED_CODES
+    return ", ".join(named) + (f" and {more:,} more" if more > 0 else "")

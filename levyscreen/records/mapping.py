@@ -1,0 +1,295 @@
+"""A mapping file: how somebody's own tables are read as records of variables. Parsed, checked, and nothing else.
+
+It is a TOML file and itself a cohort: it names its source, what stands for record, time, variable and value, and a table
+a variable. docs/mapping.md describes every key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from levyscreen.errors import CohortError
+from levyscreen.names import file_name, printable
+from levyscreen.records.toml_table import Table
+from levyscreen.variables import Repair, Variable, VariableSet
+
+SUFFIX = ".toml"
+KINDS = ("long", "wide", "meds")
+FILE = "@file"  # in place of a column's name: the record is named by the file
+# Units of a time that is a number, in hours: (times, divided by), so that 90 minutes are exactly 90 / 60.
+UNITS = {
+    "days": (24.0, 1.0),
+    "hours": (1.0, 1.0),
+    "minutes": (1.0, 60.0),
+    "seconds": (1.0, 3600.0),
+    "milliseconds": (1.0, 3.6e6),
+    "microseconds": (1.0, 3.6e9),
+    "nanoseconds": (1.0, 3.6e12),
+}
+TIMESTAMP, CLOCK = "timestamp", "HH:MM"
+ORIGINS = ("admission", "first", "column", "code")
+HORIZONS = {"horizon_hours": 1.0, "horizon_days": 24.0, "horizon_minutes": 1 / 60, "horizon_seconds": 1 / 3600}
+FACTS = ("age", "gender", "height", "icu_type", "weight")  # the columns of RECORDS that a mapping may fill
+MEDS_COLUMNS = {"record": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is read as one variable or descriptor: value * factor + offset of its codes, or the number of a text."""
+
+    name: str
+    codes: tuple[str, ...]  # of a wide table, columns; * stands for any text
+    factor: float = 1.0
+    offset: float = 0.0
+    values: Dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what; None where there is none."""
+
+    record: str
+    subject: str | None  # whose stay it is, where a record is a stay
+    time: str
+    variable: str | None  # of a wide table: qualifies the columns, whose codes are then 'qualifier/column'
+    value: str | None  # None of a wide table
+
+
+@dataclass(frozen=True)
+class Time:
+    """What a time is, and where hour 0 is."""
+
+    unit: str  # TIMESTAMP, CLOCK, or a number's
+    scale: tuple[float, float]  # hours are number * scale[0] / scale[1]
+    format: str | None  # of a timestamp in text, as of strptime; ISO 8601 without
+    origin: str  # one of ORIGINS
+    column: str | None  # where origin is "column"
+    code: str | None  # where origin is "code"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A whole mapping file."""
+
+    path: Path
+    text: str
+    name: str
+    source: Path
+    kind: str
+    columns: Columns
+    time: Time
+    header: tuple[str, ...] | None  # of a text file that has none
+    delimiter: str | None
+    windows: bool  # a record goes on after the horizon, as another record
+    variables: VariableSet
+    rules: tuple[Rule, ...]  # of each variable in the set's order, then of each fact
+    facts: tuple[str, ...]  # of RECORDS, that the last rules fill
+    ignored: tuple[str, ...]
+
+
+def is_mapping(path: Path) -> bool:
+    """Whether a path names a mapping file."""
+    return path.name.lower().endswith(SUFFIX) and not path.is_dir()
+
+
+def read_mapping(path: Path) -> Mapping:
+    """The mapping in a file. Raises CohortError, naming file, table and key, for whatever it cannot mean."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        data = tomllib.loads(text)
+    except FileNotFoundError:
+        raise CohortError(f"{path}: no such mapping file; levyscreen map COHORT writes a first one") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CohortError(f"{path} is not a readable TOML file: {error}") from error
+    return parse_mapping(path, text, data)
+
+
+def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
+    """The mapping that plain tables describe; `path` is where they stand, or would."""
+    top = Table(path, "", data)
+    kind = top.one_of("kind", KINDS)
+    name = file_name(top.text("name", path.name[: -len(SUFFIX)] or "cohort"))
+    horizon, negatives = _horizon(top), top.flag("negatives", False)
+    columns, facts = _columns(top.table("columns", {}), kind), top.table("descriptors", {})
+    tables = top.table("variables")
+    wide = kind == "wide" and columns.variable is None
+    entries = {key: tables.table(key) for key in tables.keys()}  # noqa: SIM118
+    variables = [_variable(table, key) for key, table in entries.items()]
+    if not variables:
+        raise top.error("variables", "names no variable: give each its own table, for instance [variables.HR]")
+    rules = [_rule(table, key, wide) for key, table in entries.items()]
+    rules += [_rule(facts.table(key), key, wide) for key in facts.keys(FACTS)]
+    ignore = top.table("ignore", {})
+    found = Mapping(
+        path=path,
+        text=text,
+        name=name,
+        source=Path(os.path.normpath(path.parent / Path(top.text("source")).expanduser())),
+        kind=kind,
+        columns=columns,
+        time=_time(top.table("time", {}), kind),
+        header=top.texts("header", None),
+        delimiter=_delimiter(top),
+        windows=top.flag("windows", False),
+        variables=VariableSet(name, 1, horizon, tuple(variables), negatives),
+        rules=tuple(rules),
+        facts=facts.keys(FACTS),
+        ignored=_codes(ignore, wide) or (),
+    )
+    for table in (top, tables, facts, ignore):
+        table.done()
+    _refuse_a_code_twice(top, rules)
+    return found
+
+
+def _horizon(top: Table) -> float:
+    given = [key for key in HORIZONS if top.has(key)]
+    if len(given) > 1:
+        raise top.error(given[1], f"says again what {given[0]} says: keep one of them")
+    if not given:
+        return 48.0
+    hours = top.number(given[0]) * HORIZONS[given[0]]
+    if not 0 < hours < 1e6:
+        raise top.error(given[0], "must be above 0 and below a million hours")
+    return hours
+
+
+def _delimiter(top: Table) -> str | None:
+    delimiter = top.text("delimiter", None)
+    if delimiter is not None and len(delimiter) != 1:
+        raise top.error("delimiter", "must be one character, for instance ';'")
+    return delimiter
+
+
+def _columns(table: Table, kind: str) -> Columns:
+    usual: dict[str, str] = MEDS_COLUMNS if kind == "meds" else {}
+    found = Columns(
+        record=table.text("record", usual.get("record", "")) or "",
+        subject=table.text("subject", usual.get("record")),
+        time=table.text("time", usual.get("time", "")) or "",
+        variable=table.text("variable", usual.get("variable")),
+        value=table.text("value", usual.get("value")),
+    )
+    for key in ("record", "time", *(() if kind == "wide" else ("variable", "value"))):
+        if not getattr(found, key):
+            raise table.error(key, f"is missing: name the column that holds the {key}")
+    if kind == "wide" and found.value is not None:
+        raise table.error("value", "is no key of a wide table, whose columns are the variables: delete it")
+    table.done()
+    return found
+
+
+def _time(table: Table, kind: str) -> Time:
+    unit = table.get("unit", TIMESTAMP if kind == "meds" else None)
+    if isinstance(unit, int | float) and not isinstance(unit, bool) and unit > 0:
+        name, scale = f"{unit} seconds", (float(unit), 3600.0)
+    else:
+        name = table.one_of("unit", (TIMESTAMP, CLOCK, *UNITS), TIMESTAMP if kind == "meds" else None)
+        scale = UNITS.get(name, UNITS["microseconds" if name == TIMESTAMP else "minutes"])
+    origin = table.one_of("origin", ORIGINS, "first" if name == TIMESTAMP else "admission")
+    column, code, form = (table.text(key, None) for key in ("column", "code", "format"))
+    for key, given in (("column", column), ("code", code)):
+        if (given is None) == (origin == key):
+            needed = f'is missing: origin = "{key}" needs it' if given is None else f'is for origin = "{key}" alone'
+            raise table.error(key, needed)
+    if origin == "admission" and name == TIMESTAMP:
+        raise table.error("origin", 'cannot be "admission" where times are timestamps: say "first", "column" or "code"')
+    table.done()
+    return Time(name, scale, form, origin, column, code)
+
+
+def _variable(table: Table, name: str) -> Variable:
+    if not name.strip() or name != printable(name) or set(name) & {",", ";"}:
+        raise table.error("", "has a name that cannot be shown in a list: leave out commas, semicolons and line ends")
+    low, high = table.number("low", None), table.number("high", None)
+    if low is not None and high is not None and low > high:
+        raise table.error("low", f"is above high: {low:g} > {high:g}")
+    return Variable(name, table.text("unit", ""), table.text("meaning", name), low, high, _repair(table))
+
+
+def _repair(table: Table) -> Repair | None:
+    if not table.has("repair"):
+        return None
+    repair = table.table("repair")
+    found = Repair(*(repair.number(key) for key in ("low", "high", "factor")))
+    repair.done()
+    return found
+
+
+def _rule(table: Table, name: str, wide: bool) -> Rule:
+    codes = _codes(table, wide)
+    rule = Rule(
+        name, (name,) if codes is None else codes, table.number("factor", 1.0), table.number("offset", 0.0), _values(table)
+    )
+    if rule.factor == 0:
+        raise table.error("factor", "is 0, which would make every value the same")
+    table.done()
+    return rule
+
+
+def _codes(table: Table, wide: bool) -> tuple[str, ...] | None:
+    """What stands for a variable; in a wide table these are columns, and may be called so."""
+    if wide and table.has("columns"):
+        return table.texts("columns", None)
+    return table.texts("codes", None)
+
+
+def _values(table: Table) -> dict[str, float]:
+    if not table.has("values"):
+        return {}
+    values = table.table("values")
+    found = {key: values.number(key) for key in values.keys()}  # noqa: SIM118
+    values.done()
+    return found
+
+
+def _refuse_a_code_twice(top: Table, rules: list[Rule]) -> None:
+    taken: dict[str, str] = {}
+    for rule in rules:
+        for code in rule.codes:
+            if code in taken:
+                raise top.error("variables", f"gives the code {code!r} to {taken[code]} and to {rule.name}: keep one")
+            taken[code] = rule.name
+
+
+class Codes:
+    """Which rule a code falls under: an exact one before a pattern, a variable before what is ignored."""
+
+    UNKNOWN, IGNORED = -1, -2
+
+    def __init__(self, mapping: Mapping) -> None:
+        self.mapping = mapping
+        self._exact = {code: i for i, rule in enumerate(mapping.rules) for code in rule.codes}
+        self._patterns = [
+            (pattern(code), i) for i, rule in enumerate(mapping.rules) for code in rule.codes if "*" in code
+        ]
+        self._ignored = [pattern(code) for code in mapping.ignored]
+        self._known: dict[str, int] = {}
+
+    def rule(self, code: str) -> int:
+        """Position in the mapping's rules, UNKNOWN or IGNORED. Raises CohortError where two patterns fit."""
+        if code not in self._known:
+            self._known[code] = self._look_up(code)
+        return self._known[code]
+
+    def _look_up(self, code: str) -> int:
+        if code in self._exact:
+            return self._exact[code]
+        fitting = sorted({i for form, i in self._patterns if form.fullmatch(code)})
+        if len(fitting) > 1:
+            names = " and ".join(self.mapping.rules[i].name for i in fitting)
+            raise CohortError(f"{self.mapping.path}: the code {code!r} fits the patterns of {names}; give it to one by name")
+        if fitting:
+            return fitting[0]
+        return self.IGNORED if any(form.fullmatch(code) for form in self._ignored) else self.UNKNOWN
+
+
+def pattern(code: str) -> re.Pattern[str]:
+    """A code as a pattern, in which * stands for any text and everything else for itself."""
+    return re.compile(".*".join(map(re.escape, code.split("*"))), re.DOTALL)

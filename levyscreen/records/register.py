@@ -1,0 +1,121 @@
+"""Who is who in somebody's tables: each record's number, subject and hour 0, and what was refused of its rows."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levyscreen.records.cells import Words
+from levyscreen.records.physionet2012 import EXAMPLES
+from levyscreen.types import LineClass
+
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_SIGNED = re.compile(r"-?[0-9]{1,18}")
+HASH_DIGITS = 15  # what commands that name a record take
+NONE_YET = np.iinfo(np.int64)
+REFUSED = np.dtype([("record", "i4"), ("file", "i4"), ("row", "i4"), ("line_class", "u1")])
+
+
+def number_of(label: str) -> int:
+    """A record's number: a whole number is itself, any other id gets one that depends on it alone."""
+    if _WHOLE.fullmatch(label):
+        return int(label)
+    return int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest()) % 10**HASH_DIGITS
+
+
+class Register:
+    """What is known of each record while its rows are read; records count from 0 as they are first seen."""
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+        self.files: list[str] = []
+        self._place: dict[str, int] = {}
+        self._subject = _Range(np.int64, NONE_YET.max, NONE_YET.min)
+        self._origin = _Range(np.float64, np.inf, -np.inf)
+        self._counts = np.zeros((0, len(LineClass)), dtype=np.int64)
+        self._examples: list[NDArray[np.void]] = []
+
+    def file(self, name: str) -> int:
+        """Position of a further file."""
+        self.files.append(name)
+        return len(self.files) - 1
+
+    def record(self, label: str) -> int:
+        """Position of the record of this label, a new one where it was not seen before."""
+        place = self._place.setdefault(label, len(self.labels))
+        if place == len(self.labels):
+            self.labels.append(label)
+        return place
+
+    def see_subjects(self, record: NDArray[np.int64], subject: Words) -> None:
+        """The subject of each row's record, (N,) both; rows of no record have -1."""
+        numbers = np.array([int(w) if _SIGNED.fullmatch(w) else number_of(w) for w in subject.words])
+        there = (record >= 0) & np.array([bool(w) for w in subject.words])[subject.which]
+        self._subject.take(record[there], numbers[subject.which][there], len(self.labels))
+
+    def see_origins(self, record: NDArray[np.int64], time: NDArray[np.float64]) -> None:
+        """Times of hour 0 that rows say, (N,) both; NaN says nothing."""
+        there = (record >= 0) & ~np.isnan(time)
+        self._origin.take(record[there], time[there], len(self.labels))
+
+    def refuse(self, file: NDArray[np.int64], record: NDArray[np.int64], row: NDArray[np.int64], classes: NDArray[np.uint8]) -> None:
+        """Rows that are no readings, (N,) each, counted; the first few of each record and class are kept."""
+        if not len(record):
+            return
+        self._counts = _grown(self._counts, len(self.labels), 0)
+        group = record * len(LineClass) + classes
+        order = np.argsort(group, kind="stable")
+        rank = np.arange(len(order)) - np.searchsorted(group[order], group[order])
+        early = order[rank + self._counts.reshape(-1)[group[order]] < EXAMPLES]
+        found = np.empty(len(early), REFUSED)
+        found["file"], found["record"], found["row"] = file[early], record[early], row[early]
+        found["line_class"] = classes[early]
+        self._examples.append(found)
+        groups, counts = np.unique(group, return_counts=True)
+        self._counts.reshape(-1)[groups] += counts
+
+    # When all rows have been seen
+
+    def counts(self) -> NDArray[np.int64]:
+        """Refused rows of each record by class, (R, classes)."""
+        return _grown(self._counts, len(self.labels), 0)[: len(self.labels)]
+
+    def examples(self) -> NDArray[np.void]:
+        """REFUSED, as the rows came."""
+        return np.concatenate([*self._examples, np.empty(0, REFUSED)])
+
+    def subjects(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lowest and highest subject number that the rows of each record say, (R,) both; NONE_YET where none does."""
+        return self._subject.whole(len(self.labels))
+
+    def origins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """First and last hour 0 that the rows of each record say, (R,) both; infinite where none does."""
+        return self._origin.whole(len(self.labels))
+
+
+class _Range:
+    """The least and the greatest value seen of each record."""
+
+    def __init__(self, dtype: type, most: float, least: float) -> None:
+        self._most, self._least = most, least
+        self._low, self._high = np.zeros(0, dtype), np.zeros(0, dtype)
+
+    def take(self, record: NDArray[np.int64], value: NDArray[np.generic], records: int) -> None:
+        self._low, self._high = _grown(self._low, records, self._most), _grown(self._high, records, self._least)
+        np.minimum.at(self._low, record, value)
+        np.maximum.at(self._high, record, value)
+
+    def whole(self, records: int) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+        whole = _grown(self._low, records, self._most), _grown(self._high, records, self._least)
+        return whole[0][:records], whole[1][:records]
+
+
+def _grown(array: NDArray[np.generic], count: int, fill: float) -> NDArray[np.generic]:
+    """The same array with room for `count` records or more: it doubles, or a million records would copy it as often."""
+    if len(array) >= count:
+        return array
+    more = np.full((max(count, 2 * len(array)) - len(array), *array.shape[1:]), fill, dtype=array.dtype)
+    return np.concatenate([array, more])

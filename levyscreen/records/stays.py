@@ -1,0 +1,232 @@
+"""From the gathered rows of records to stays: hour 0, hours since, classes, and so a Part for each bucket."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levyscreen.errors import CohortError
+from levyscreen.names import printable
+from levyscreen.records.buckets import Buckets
+from levyscreen.records.mapping import TIMESTAMP, UNITS, Mapping
+from levyscreen.records.physionet2012 import EXAMPLES, Known, Part
+from levyscreen.records.register import NONE_YET, REFUSED, Register, number_of
+from levyscreen.types import LineClass
+from levyscreen.variables import DESCRIPTORS
+
+FACT_OF = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
+HOUR = 3_600_000_000  # microseconds
+WINDOWS = 1_000_000  # of one record at most; what lies after them is outside its stay
+
+_NO_START = "no row says when it began (origin under [time])"
+_STARTS = "its rows say different times for hour 0"
+_SUBJECTS = "its rows name different subjects"
+
+
+def parts_of(mapping: Mapping, register: Register, buckets: Buckets, scale: tuple[float, float]) -> Iterator[Part]:
+    """A Part for each bucket, all of its records in it. Raises CohortError where two records have one number."""
+    known = _Records(mapping, register, scale)
+    seen: set[int] = set()
+    for records, rows in buckets.each(len(register.labels)):
+        part = known.part(records, rows)
+        assert part.known is not None
+        numbers = part.known.record_ids
+        seen.update(numbers)
+        known.count += len(numbers)
+        if len(seen) < known.count:
+            raise CohortError(
+                f"{mapping.source}: two ids of {mapping.columns.record!r} stand for one number (7 and 007, or two texts "
+                "by a rare chance); rename one of them"
+            )
+        yield part
+
+
+@dataclass(frozen=True)
+class _Stays:
+    """Rows with the stay each is of, S stays in all; (N,) or (S,)."""
+
+    stay: NDArray[np.int64]  # (N,)
+    hours: NDArray[np.float64]  # (N,) since hour 0 of the stay
+    record: NDArray[np.int64]  # (S,) position among the bucket's records
+    window: NDArray[np.int64]  # (S,) which part of the record
+
+
+class _Records:
+    """What the register knows, made ready to be looked up by record."""
+
+    def __init__(self, mapping: Mapping, register: Register, scale: tuple[float, float]) -> None:
+        self.mapping, self.register, self.scale = mapping, register, scale
+        self.count = 0
+        self.refused, self.examples = register.counts(), register.examples()
+        self.subject, self.other_subject = register.subjects()
+        self.origin, self.last_origin = register.origins()
+        self.fact = [DESCRIPTORS.index(FACT_OF[name]) for name in mapping.facts]
+
+    def part(self, records: NDArray[np.int64], rows: NDArray[np.void]) -> Part:
+        """Records (R,) with all their rows."""
+        variables = self.mapping.variables
+        place = np.searchsorted(records, rows["record"])
+        origin = self._origins(records, place, rows)
+        stays = self._cut(len(records), place, (rows["time"] - origin[place]) * self.scale[0] / self.scale[1], rows)
+        problems = [self._problem(int(record), origin[i]) for i, record in enumerate(records)]
+        classes, _ = variables.judge(np.where(rows["rule"] < len(variables), rows["rule"], 0), rows["value"])
+        is_fact = rows["rule"] >= len(variables)
+        classes[is_fact] = np.where(rows["value"][is_fact] < 0, LineClass.NEGATIVE, LineClass.DESCRIPTOR)
+        outside = ~is_fact & ~((stays.hours >= 0) & (stays.hours <= variables.horizon_hours))
+        classes[outside] = LineClass.OUTSIDE_STAY
+        fine = np.array([problem is None for problem in problems])[stays.record]
+        return self._made(records, rows, stays, classes, origin, [problems[i] for i in stays.record], fine)
+
+    def _origins(self, records: NDArray[np.int64], place: NDArray[np.int64], rows: NDArray[np.void]) -> NDArray[np.float64]:
+        """Hour 0 of each record, (R,); NaN where nothing says it."""
+        how = self.mapping.time.origin
+        if how == "admission":
+            return np.zeros(len(records))
+        if how == "first":
+            first = np.full(len(records), np.inf)
+            read = rows["rule"] < len(self.mapping.variables)
+            np.minimum.at(first, place[read], rows["time"][read])
+            return np.where(np.isinf(first), 0.0, first)  # a record without a reading: it is empty, whenever it began
+        found = self.origin[records]
+        return np.where(np.isinf(found), np.nan, found)
+
+    def _problem(self, record: int, origin: float) -> str | None:
+        if origin != origin:
+            return _NO_START
+        if self.mapping.time.origin == "column" and self.last_origin[record] != self.origin[record]:
+            return _STARTS
+        if self.subject[record] != NONE_YET.max and self.subject[record] != self.other_subject[record]:
+            return _SUBJECTS
+        return None
+
+    def _cut(self, records: int, place: NDArray[np.int64], hours: NDArray[np.float64], rows: NDArray[np.void]) -> _Stays:
+        """A stay a record or, with windows, one for each horizon of it that has a reading."""
+        whole = np.arange(records)
+        if not self.mapping.windows:
+            return _Stays(place, hours, whole, np.zeros(records, np.int64))
+        horizon, read = self.mapping.variables.horizon_hours, rows["rule"] < len(self.mapping.variables)
+        window = np.where(read & (hours >= 0), np.floor(np.nan_to_num(hours) / horizon), 0)
+        window = np.minimum(window, WINDOWS - 1).astype(np.int64)
+        first = np.full(records, NONE_YET.max)
+        np.minimum.at(first, place[read], window[read])
+        first[first == NONE_YET.max] = 0
+        window = np.where(read, window, first[place])  # facts are of the first one
+        keys, stay = np.unique(np.r_[place, whole] * WINDOWS + np.r_[window, first], return_inverse=True)
+        return _Stays(stay[: len(place)], hours - window * horizon, keys // WINDOWS, keys % WINDOWS)
+
+    def _made(
+        self,
+        records: NDArray[np.int64],
+        rows: NDArray[np.void],
+        stays: _Stays,
+        classes: NDArray[np.uint8],
+        origin: NDArray[np.float64],
+        problems: list[str | None],
+        fine: NDArray[np.bool_],
+    ) -> Part:
+        count, width = len(stays.record), len(LineClass)
+        counts = np.bincount(stays.stay * width + classes, minlength=count * width).reshape(count, width)
+        first = np.flatnonzero(np.diff(stays.record, prepend=-1))  # the refused rows of a record are its first stay's
+        counts[first] += self.refused[records[stays.record[first]]]
+        counts[~fine] = 0
+        kept = np.flatnonzero(fine[stays.stay] & (classes <= LineClass.REPAIRED) & (rows["rule"] < len(self.mapping.variables)))
+        hours = _short(stays.hours[kept], self.mapping.variables.horizon_hours)
+        order = np.lexsort((rows["value"][kept], rows["rule"][kept], hours, stays.stay[kept]))
+        kept, hours = kept[order], hours[order]
+        names = [self._label(int(records[r]), int(w)) for r, w in zip(stays.record, stays.window, strict=True)]
+        rejects = self._rejects(records, rows, stays, classes, first)
+        part = Part(
+            names=[printable(name) for name in names],
+            paths=names,
+            digests=[],
+            problems=problems,
+            descriptors=self._facts(rows, stays, classes),
+            counts=counts.astype(np.int32),
+            file=stays.stay[kept].astype(np.int32),
+            hours=hours,
+            variable=rows["rule"][kept].astype(np.int16),
+            value=np.ascontiguousarray(rows["value"][kept]),
+            line_class=classes[kept],
+            reject_file=rejects["record"].astype(np.int32),
+            reject_line=rejects["row"].astype(np.int32),
+            reject_class=rejects["line_class"],
+            known=Known(
+                record_ids=[number_of(name) for name in names],
+                subjects=self._subjects(records[stays.record]),
+                origins=self._starts(origin, stays),
+                reject_names=[self.register.files[i] for i in rejects["file"]],
+            ),
+        )
+        part.digests.extend(_digests(part))
+        return part
+
+    def _label(self, record: int, window: int) -> str:
+        label = self.register.labels[record]
+        return f"{label}#{window}" if self.mapping.windows else label
+
+    def _facts(self, rows: NDArray[np.void], stays: _Stays, classes: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """First valid value of each descriptor, (S, 6): first in time, then by value, then those without a time."""
+        found = np.full((len(stays.record), len(DESCRIPTORS)), np.nan)
+        facts = np.flatnonzero(classes == LineClass.DESCRIPTOR)
+        facts = facts[np.lexsort((rows["value"][facts], rows["time"][facts]))][::-1]
+        which = np.array(self.fact, dtype=np.int64)[rows["rule"][facts] - len(self.mapping.variables)]
+        found[stays.stay[facts], which] = rows["value"][facts]  # the last assignment, the first in time, stays
+        return found
+
+    def _rejects(
+        self,
+        records: NDArray[np.int64],
+        rows: NDArray[np.void],
+        stays: _Stays,
+        classes: NDArray[np.uint8],
+        first: NDArray[np.int64],
+    ) -> NDArray[np.void]:
+        """REFUSED, `record` being the stay: the first few rows of each stay and class that are not plain readings."""
+        odd = np.flatnonzero((classes != LineClass.READING) & (classes != LineClass.DESCRIPTOR))
+        judged = np.empty(len(odd), REFUSED)
+        judged["record"], judged["file"] = stays.stay[odd], rows["file"][odd]
+        judged["row"], judged["line_class"] = rows["row"][odd], classes[odd]
+        mine = self.examples[np.isin(self.examples["record"], records)]
+        mine["record"] = first[np.searchsorted(records, mine["record"])]
+        found = np.concatenate([judged, mine])
+        found = found[np.lexsort((found["row"], found["file"], found["line_class"], found["record"]))]
+        group = found["record"].astype(np.int64) * len(LineClass) + found["line_class"]
+        found = found[np.arange(len(found)) - np.searchsorted(group, group) < EXAMPLES]
+        return found[np.lexsort((found["row"], found["file"], found["record"]))]
+
+    def _subjects(self, records: NDArray[np.int64]) -> list[int | None]:
+        if self.mapping.windows and (self.subject[records] == NONE_YET.max).all():  # windows of one record belong together
+            return [number_of(self.register.labels[record]) for record in records]
+        return [None if subject == NONE_YET.max else subject for subject in self.subject[records].tolist()]
+
+    def _starts(self, origin: NDArray[np.float64], stays: _Stays) -> list[int | None]:
+        """When hour 0 of each stay was, in microseconds; None where times are no timestamps."""
+        if self.mapping.time.unit != TIMESTAMP:
+            return [None] * len(stays.record)
+        horizon = self.mapping.variables.horizon_hours * HOUR
+        starts = origin[stays.record] + stays.window * horizon
+        empty = np.isnan(starts) | (starts == 0)
+        return [None if none else round(start) for start, none in zip(starts.tolist(), empty, strict=True)]
+
+
+def _short(hours: NDArray[np.float64], horizon: float) -> NDArray[np.float32]:
+    """Hours as they are kept; a rounding leads none of them out of the stay."""
+    limit = np.float32(horizon)
+    if float(limit) > horizon:
+        limit = np.nextafter(limit, np.float32(0))
+    return np.minimum(hours.astype(np.float32), limit)
+
+
+def _digests(part: Part) -> Iterator[bytes]:
+    """Of what is read of each record, in the order in which it is kept: the order of rows and files has no say."""
+    bounds = np.searchsorted(part.file, np.arange(len(part.names) + 1))
+    columns = (part.hours, part.variable, part.value)
+    for i, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        digest = hashlib.blake2b(part.counts[i].tobytes() + part.descriptors[i].tobytes(), digest_size=16)
+        for column in columns:
+            digest.update(column[start:stop].tobytes())
+        yield digest.digest()
