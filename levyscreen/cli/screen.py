@@ -67,7 +67,7 @@ def command(
     common.note_left_out(records, loaded)
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
-    _write(screening, records, folder, times)
+    _write(screening, records, folder, times, loaded.preprocessor.variables.horizon_hours)
     common.remember(cohort, name, protocol)
     _report(screening, comparison, records, folder)
     frame = screening.scores
@@ -106,7 +106,9 @@ def _run(
     return screening, comparison.table(screening.scores, screening.timing["compute_s"])
 
 
-def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float]) -> None:
+def _write(
+    screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float], horizon_hours: float
+) -> None:
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
@@ -117,7 +119,7 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
     outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
     outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
     if has_meds_scores(cohort):
-        outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table), screening.provenance)
+        outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table, horizon_hours), screening.provenance)
     if screening.queries is not None:
         table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
         outputs.write_parquet(folder / "queries.parquet", table, screening.provenance)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from levyscreen.errors import LevyscreenError
 
-ROW = np.dtype([("record", "i4"), ("file", "i4"), ("row", "i4"), ("rule", "i4"), ("time", "f8"), ("value", "f8")])
+ROW = np.dtype([("record", "i4"), ("file", "i4"), ("row", "i4"), ("target", "i4"), ("time", "f8"), ("value", "f8")])
 MEMORY_ROWS = 1 << 21  # 67 MB
 BUCKETS = 64
 

@@ -59,6 +59,7 @@ class _Reading:
         self._ignored = self._homeless = self._malformed = 0
         self._first_malformed = ""
         self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
+        self._target = np.array([rule.target for rule in mapping.rules])
         start = mapping.time.code
         self._start = None if start is None else pattern(start)
 
@@ -132,17 +133,18 @@ class _Reading:
         there = strip.there & (record >= 0)
         self._count(strip, there)
         rule = np.maximum(strip.rule, 0)
+        target = np.where(strip.rule < 0, strip.rule, self._target[rule])
         value = strip.numbers.value * self._factor[rule] + self._offset[rule] + 0.0
         refusal = np.where(np.isfinite(value), strip.numbers.refusal, LineClass.NOT_FINITE).astype(np.uint8)
         # A fact about a patient needs no time; a reading does.
-        refusal[np.isnan(time) & (strip.rule < len(self.mapping.variables))] = LineClass.BAD_TIME
+        refusal[np.isnan(time) & (target < len(self.mapping.variables))] = LineClass.BAD_TIME
         blank = np.array([not word for word in strip.code.words])[strip.code.which]
         refusal[strip.rule == Codes.UNKNOWN] = LineClass.UNKNOWN_PARAMETER
         refusal[(strip.rule == Codes.UNKNOWN) & blank] = LineClass.BLANK_PARAMETER
         read = there & (strip.rule != Codes.IGNORED)
         refused, kept = read & (refusal != FINE), read & (refusal == FINE)
         self.register.refuse(file[refused], record[refused], block.row[refused], refusal[refused])
-        columns = {"record": record, "file": file, "row": block.row, "rule": strip.rule, "time": time, "value": value}
+        columns = {"record": record, "file": file, "row": block.row, "target": target, "time": time, "value": value}
         self.buckets.add(**{name: c[kept] for name, c in columns.items()})
 
     def _count(self, strip: Strip, there: NDArray[np.bool_]) -> None:

@@ -44,6 +44,7 @@ class Rule:
     """What is read as one variable or descriptor: value * factor + offset of its codes, or the number of a text."""
 
     name: str
+    target: int  # position among the variables and, after them, the facts
     codes: tuple[str, ...]  # of a wide table, columns; * stands for any text
     factor: float = 1.0
     offset: float = 0.0
@@ -88,8 +89,8 @@ class Mapping:
     delimiter: str | None
     windows: bool  # a record goes on after the horizon, as another record
     variables: VariableSet
-    rules: tuple[Rule, ...]  # of each variable in the set's order, then of each fact
-    facts: tuple[str, ...]  # of RECORDS, that the last rules fill
+    rules: tuple[Rule, ...]  # of each variable in the set's order, then of each fact; one or more
+    facts: tuple[str, ...]  # of RECORDS, in the order of the targets after the variables
     ignored: tuple[str, ...]
 
 
@@ -123,8 +124,8 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
     variables = [_variable(table, key) for key, table in entries.items()]
     if not variables:
         raise top.error("variables", "names no variable: give each its own table, for instance [variables.HR]")
-    rules = [_rule(table, key, wide) for key, table in entries.items()]
-    rules += [_rule(facts.table(key), key, wide) for key in facts.keys(FACTS)]
+    entries |= {key: facts.table(key) for key in facts.keys(FACTS)}
+    rules = [rule for target, (key, table) in enumerate(entries.items()) for rule in _rules(table, key, target, wide)]
     ignore = top.table("ignore", {})
     found = Mapping(
         path=path,
@@ -222,15 +223,21 @@ def _repair(table: Table) -> Repair | None:
     return found
 
 
-def _rule(table: Table, name: str, wide: bool) -> Rule:
+def _rules(table: Table, name: str, target: int, wide: bool) -> list[Rule]:
+    """The rule of a table, and those under its key `also`, whose codes come in other units."""
+    tables = [table, *table.tables("also")]
+    rules = [_rule(each, name, target, wide) for each in tables]
+    for each in tables:
+        each.done()
+    return rules
+
+
+def _rule(table: Table, name: str, target: int, wide: bool) -> Rule:
     codes = _codes(table, wide)
-    rule = Rule(
-        name, (name,) if codes is None else codes, table.number("factor", 1.0), table.number("offset", 0.0), _values(table)
-    )
-    if rule.factor == 0:
+    factor, offset = table.number("factor", 1.0), table.number("offset", 0.0)
+    if factor == 0:
         raise table.error("factor", "is 0, which would make every value the same")
-    table.done()
-    return rule
+    return Rule(name, target, (name,) if codes is None else codes, factor, offset, _values(table))
 
 
 def _codes(table: Table, wide: bool) -> tuple[str, ...] | None:
@@ -253,6 +260,8 @@ def _refuse_a_code_twice(top: Table, rules: list[Rule]) -> None:
     taken: dict[str, str] = {}
     for rule in rules:
         for code in rule.codes:
+            if taken.get(code) == rule.name:
+                raise top.error("variables", f"gives {rule.name} the code {code!r} twice: keep one")
             if code in taken:
                 raise top.error("variables", f"gives the code {code!r} to {taken[code]} and to {rule.name}: keep one")
             taken[code] = rule.name

@@ -73,8 +73,8 @@ class _Records:
         origin = self._origins(records, place, rows)
         stays = self._cut(len(records), place, (rows["time"] - origin[place]) * self.scale[0] / self.scale[1], rows)
         problems = [self._problem(int(record), origin[i]) for i, record in enumerate(records)]
-        classes, _ = variables.judge(np.where(rows["rule"] < len(variables), rows["rule"], 0), rows["value"])
-        is_fact = rows["rule"] >= len(variables)
+        classes, _ = variables.judge(np.where(rows["target"] < len(variables), rows["target"], 0), rows["value"])
+        is_fact = rows["target"] >= len(variables)
         classes[is_fact] = np.where(rows["value"][is_fact] < 0, LineClass.NEGATIVE, LineClass.DESCRIPTOR)
         outside = ~is_fact & ~((stays.hours >= 0) & (stays.hours <= variables.horizon_hours))
         classes[outside] = LineClass.OUTSIDE_STAY
@@ -88,7 +88,7 @@ class _Records:
             return np.zeros(len(records))
         if how == "first":
             first = np.full(len(records), np.inf)
-            read = rows["rule"] < len(self.mapping.variables)
+            read = rows["target"] < len(self.mapping.variables)
             np.minimum.at(first, place[read], rows["time"][read])
             return np.where(np.isinf(first), 0.0, first)  # a record without a reading: it is empty, whenever it began
         found = self.origin[records]
@@ -108,7 +108,7 @@ class _Records:
         whole = np.arange(records)
         if not self.mapping.windows:
             return _Stays(place, hours, whole, np.zeros(records, np.int64))
-        horizon, read = self.mapping.variables.horizon_hours, rows["rule"] < len(self.mapping.variables)
+        horizon, read = self.mapping.variables.horizon_hours, rows["target"] < len(self.mapping.variables)
         window = np.where(read & (hours >= 0), np.floor(np.nan_to_num(hours) / horizon), 0)
         window = np.minimum(window, WINDOWS - 1).astype(np.int64)
         first = np.full(records, NONE_YET.max)
@@ -133,9 +133,9 @@ class _Records:
         first = np.flatnonzero(np.diff(stays.record, prepend=-1))  # the refused rows of a record are its first stay's
         counts[first] += self.refused[records[stays.record[first]]]
         counts[~fine] = 0
-        kept = np.flatnonzero(fine[stays.stay] & (classes <= LineClass.REPAIRED) & (rows["rule"] < len(self.mapping.variables)))
+        kept = np.flatnonzero(fine[stays.stay] & (classes <= LineClass.REPAIRED) & (rows["target"] < len(self.mapping.variables)))
         hours = _short(stays.hours[kept], self.mapping.variables.horizon_hours)
-        order = np.lexsort((rows["value"][kept], rows["rule"][kept], hours, stays.stay[kept]))
+        order = np.lexsort((rows["value"][kept], rows["target"][kept], hours, stays.stay[kept]))
         kept, hours = kept[order], hours[order]
         names = [self._label(int(records[r]), int(w)) for r, w in zip(stays.record, stays.window, strict=True)]
         rejects = self._rejects(records, rows, stays, classes, first)
@@ -148,7 +148,7 @@ class _Records:
             counts=counts.astype(np.int32),
             file=stays.stay[kept].astype(np.int32),
             hours=hours,
-            variable=rows["rule"][kept].astype(np.int16),
+            variable=rows["target"][kept].astype(np.int16),
             value=np.ascontiguousarray(rows["value"][kept]),
             line_class=classes[kept],
             reject_file=rejects["record"].astype(np.int32),
@@ -169,11 +169,12 @@ class _Records:
         return f"{label}#{window}" if self.mapping.windows else label
 
     def _facts(self, rows: NDArray[np.void], stays: _Stays, classes: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """First valid value of each descriptor, (S, 6): first in time, then by value, then those without a time."""
+        """First valid value of each descriptor, (S, 6): those without a time, then the first in time and value."""
         found = np.full((len(stays.record), len(DESCRIPTORS)), np.nan)
         facts = np.flatnonzero(classes == LineClass.DESCRIPTOR)
-        facts = facts[np.lexsort((rows["value"][facts], rows["time"][facts]))][::-1]
-        which = np.array(self.fact, dtype=np.int64)[rows["rule"][facts] - len(self.mapping.variables)]
+        time = np.where(np.isnan(rows["time"][facts]), -np.inf, rows["time"][facts])
+        facts = facts[np.lexsort((rows["value"][facts], time))][::-1]
+        which = np.array(self.fact, dtype=np.int64)[rows["target"][facts] - len(self.mapping.variables)]
         found[stays.stay[facts], which] = rows["value"][facts]  # the last assignment, the first in time, stays
         return found
 

@@ -128,11 +128,16 @@ class TableReader:
     def _columns(self) -> list[str]:
         if self.file.ending == PARQUET:
             return list(self._parquet().schema_arrow.names)
-        found = [name.strip() for name in self._first_fields()] if self._header is None else list(self._header)
-        twice = sorted({name for name in found if found.count(name) > 1})
+        found = self.first_row if self._header is None else list(self._header)
+        twice = sorted({name for name in found if found.count(name) > 1 and name})
         if twice:
             raise CohortError(f"{self.file.path}: has the column {twice[0]!r} twice: rename one of them")
         return found
+
+    @property
+    def first_row(self) -> list[str]:
+        """The fields of a text's first row, blanks around them cut off."""
+        return [field.strip() for field in self._first_fields()]
 
     def require(self, names: Sequence[str]) -> None:
         """Raises CohortError, with the nearest name there is, where a column is missing."""

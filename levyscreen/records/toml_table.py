@@ -101,6 +101,13 @@ class Table:
             raise self.error(key, f"must be a table, not {value!r:.40}")
         return Table(self.path, f"{self.name}.{key}" if self.name else key, value)
 
+    def tables(self, key: str) -> list[Table]:
+        """A list of tables in this table; none where the key is missing."""
+        value = self.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.error(key, f"must be a list of tables, not {value!r:.40}")
+        return [Table(self.path, f"{self.name}.{key}", item) for item in value]
+
     def done(self) -> None:
         """Raises CohortError for a key that nobody asked for, with the nearest one that was."""
         for key in self._data:

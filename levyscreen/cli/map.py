@@ -1,0 +1,61 @@
+"""`levyscreen map`: a first mapping of one's own tables, to be looked at and edited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.errors import UsageError
+
+
+def command(
+    cohort: Annotated[
+        Path, typer.Argument(metavar="COHORT", help="MEDS folder, .csv, .psv, .tsv or .parquet, or a folder of them.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Mapping file; <name>.toml here by default, - for stdout.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a mapping that is there.")] = False,
+) -> None:
+    """Write a first mapping of COHORT's tables, guesses marked CHECK; the other commands then take it for a COHORT."""
+    from levyscreen.outputs import write_text
+    from levyscreen.records.draft import CHECK, draft
+    from levyscreen.records.guess import guess
+
+    path = _target(cohort, output, force)
+    found = guess(cohort)
+    text = draft(found, path.parent if path is not None else Path())
+    if path is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(path, text)
+    codes = sum(len(entry.seen) for entries in found.variables.values() for entry in entries)
+    common.stderr(
+        f"{found.roles.kind}: {len(found.variables)} variables of {codes} codes, {len(found.facts)} descriptors, "
+        f"{len(found.ignored)} codes ignored, {len(found.left)} left out; {text.count(CHECK) - 1} guesses marked {CHECK}"
+    )
+    if path is not None:
+        common.stderr(f"written to {path}; look at it, then: levyscreen validate {path}")
+
+
+def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
+    """Where the mapping goes; None for stdout. Raises UsageError where it would replace what somebody has edited."""
+    from levyscreen.cli.app import SETTINGS_FILE
+    from levyscreen.names import file_name
+    from levyscreen.records.tables import is_table
+
+    if not is_table(cohort) and cohort.exists() and not cohort.name.lower().endswith((".txt", ".txt.gz")):
+        raise UsageError(f"{cohort} is no table: levyscreen reads record files, archives and mappings as they are")
+    if output is not None and str(output) == "-":
+        return None
+    path = output or Path(f"{file_name(cohort.resolve().name.split('.')[0] or 'cohort')}.toml")
+    if path.name == SETTINGS_FILE.name:
+        raise UsageError(f"{path} is the file of defaults of every command: name the mapping otherwise with -o")
+    if path.suffix != ".toml":
+        raise UsageError(f"{path}: a mapping is known by its ending; name it .toml")
+    if path.exists() and not force:
+        raise UsageError(f"{path} is there, and may have been edited: name another file with -o, or replace it with --force")
+    return path

@@ -1,0 +1,182 @@
+"""A guessed mapping as a TOML file for people: every guess with what it rests on, and CHECK where it is weak."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from levyscreen.records.aliases import KNOWN, range_of
+from levyscreen.records.cells import EMPTY
+from levyscreen.records.guess import SEXES, Entry, Guess
+from levyscreen.records.mapping import FILE, TIMESTAMP
+from levyscreen.records.profile import Seen
+
+CHECK = "CHECK"
+NAMED_LEFT = 20
+OUTSIDE = 0.05  # of the values, beyond which a plausible range is doubted
+
+
+def draft(guess: Guess, folder: Path) -> str:
+    """The text of a mapping that will stand in `folder`."""
+    return "\n".join([*_head(guess, folder), *_columns(guess), *_facts(guess), *_variables(guess), *_rest(guess)]) + "\n"
+
+
+def _head(guess: Guess, folder: Path) -> Iterator[str]:
+    profile = guess.profile
+    rows = f"{'all' if profile.whole else 'the first'} {len(profile.file.which):,} rows"
+    key, horizon = guess.horizon
+    yield f"# A first mapping, guessed from {rows}. Look at what is marked {CHECK}, then: levyscreen validate THIS-FILE"
+    yield f"source = {text(os.path.relpath(profile.source, folder))}"
+    yield f"kind = {text(guess.roles.kind)}"
+    if profile.header is not None:
+        yield f"header = {texts(profile.header)}  # {CHECK}: the file has no header; give these columns names"
+    yield f"{key} = {number(horizon)}  # what comes later after hour 0 is outside the stay"
+    if guess.windows:
+        yield f"windows = true  # {CHECK}: records are very long; each is cut into parts of that length"
+    yield f"negatives = {str(guess.negatives).lower()}  # whether a value below 0 is a value; if not, it means missing"
+
+
+def _columns(guess: Guess) -> Iterator[str]:
+    roles = guess.roles
+    doubt = "" if roles.sure else f"  # {CHECK}"
+    yield "\n[columns]"
+    said = '  # a record is a file' if roles.record == FILE else doubt
+    yield f"record = {text(roles.record)}{said}"
+    if roles.subject is not None and roles.subject != roles.record:
+        yield f"subject = {text(roles.subject)}  # patients with several records are kept together in training"
+    yield f"time = {text(roles.time)}{doubt}"
+    if roles.variable is not None:
+        yield f"variable = {text(roles.variable)}" + (f"  # {CHECK}: says whose value a column holds" if roles.kind == "wide" else "")
+    if roles.value is not None:
+        yield f"value = {text(roles.value)}"
+    yield "\n[time]"
+    yield f"unit = {text(roles.unit) if isinstance(roles.unit, str) else number(roles.unit)}" + _unit_doubt(guess)
+    if roles.format is not None:
+        yield f"format = {text(roles.format)}  # {CHECK}: which is the day, which the month"
+    yield f"origin = {text(guess.origin)}  # where hour 0 is: {_origin_said(guess)}"
+    if guess.origin == "column":
+        yield f"column = {text(roles.start or '')}"
+    if guess.code is not None:
+        yield f"code = {text(guess.code)}"
+
+
+def _unit_doubt(guess: Guess) -> str:
+    if isinstance(guess.roles.unit, float):
+        return f"  # seconds; {CHECK}"
+    return "" if guess.roles.unit == TIMESTAMP else f"  # {CHECK}"
+
+
+def _origin_said(guess: Guess) -> str:
+    return {
+        "admission": "times count from it already",
+        "first": "a record's first mapped reading",
+        "column": "a column of admission times",
+        "code": "the first event of this code",
+    }[guess.origin]
+
+
+def _facts(guess: Guess) -> Iterator[str]:
+    for name, entries in guess.facts.items():
+        yield f"\n[descriptors.{key(name)}]"
+        seen = [s for entry in entries for s in entry.seen]
+        yield f"{_codes_key(guess)} = {texts(s.code for s in seen)}"
+        if name == "gender":
+            yield from _sexes(seen)
+        elif entries[0].unit is not None:
+            yield f"factor = {number(entries[0].unit.factor)}  # {CHECK}: values look like {entries[0].unit.other}"
+
+
+def _sexes(seen: list[Seen]) -> Iterator[str]:
+    """Texts, or ends of codes, that say a sex."""
+    said = {word: SEXES[word.lower()] for s in seen for word in s.texts if word.lower() in SEXES}
+    said |= {s.code: SEXES[end] for s in seen if (end := s.code.rsplit("/", 1)[-1].lower()) in SEXES}
+    if said:
+        yield "values = { " + ", ".join(f"{text(word)} = {number(sex)}" for word, sex in said.items()) + " }"
+    elif any(s.texts for s in seen):
+        yield f"# {CHECK}: 0 stands for female, 1 for male; for texts: values = {{ F = 0, M = 1 }}"
+
+
+def _variables(guess: Guess) -> Iterator[str]:
+    for name, entries in guess.variables.items():
+        known = KNOWN.get(name)
+        low, high, repair = range_of(name)
+        described = next((d for e in entries for s in e.seen if (d := guess.described.get(s.code))), name)
+        yield f"\n[variables.{key(name)}]  # {_counted(entries[0])}"
+        yield from _entry(guess, name, entries[0])
+        yield f"unit = {text(known.unit if known else '')}" + ("" if known else f"  # {CHECK}")
+        yield f"meaning = {text(known.meaning if known else described)}"
+        if low is not None and high is not None:
+            yield f"low = {number(low)}"
+            yield f"high = {number(high)}{_range_doubt(entries, low, high)}"
+        if repair is not None:
+            yield f"repair = {{ low = {number(repair.low)}, high = {number(repair.high)}, factor = {number(repair.factor)} }}"
+        for entry in entries[1:]:
+            yield f"[[variables.{key(name)}.also]]  # {_counted(entry)}"
+            yield from _entry(guess, name, entry)
+
+
+def _entry(guess: Guess, name: str, entry: Entry) -> Iterator[str]:
+    codes = [s.code for s in entry.seen]
+    if codes != [name]:
+        yield f"{_codes_key(guess)} = {texts(codes)}"
+    if entry.unit is not None:
+        yield f"factor = {number(entry.unit.factor)}  # {CHECK}: values look like {entry.unit.other}; this makes {entry.unit.unit}"
+        if entry.unit.offset:
+            yield f"offset = {number(entry.unit.offset)}"
+    elif entry.odd:
+        yield f"# {CHECK} the unit: this median is unusual; if need be set factor and offset"
+
+
+def _counted(entry: Entry) -> str:
+    quantiles = ", ".join(f"{q:.4g}" for q in entry.seen[0].quantiles())
+    return f"{sum(s.numeric for s in entry.seen):,} values; at 5, 50 and 95 %: {quantiles}"
+
+
+def _range_doubt(entries: list[Entry], low: float, high: float) -> str:
+    factor, offset = (1.0, 0.0) if entries[0].unit is None else (entries[0].unit.factor, entries[0].unit.offset)
+    q5, _, q95 = (q * factor + offset for q in entries[0].seen[0].quantiles())
+    return f"  # {CHECK}: values lie outside" if q5 < low and q5 >= 0 or q95 > high else ""
+
+
+def _rest(guess: Guess) -> Iterator[str]:
+    if guess.ignored or guess.roles.kind == "meds":
+        yield "\n[ignore]"
+        yield f"{_codes_key(guess)} = {texts([*guess.ignored, *_starts(guess)])}"
+    if guess.left:
+        yield f"\n# Not mapped, and so counted as unknown: {sum(s.count for s in guess.left):,} values of {len(guess.left):,} codes"
+        for seen in guess.left[:NAMED_LEFT]:
+            yield f"#   {text(seen.code)}  {seen.count:,} values, {seen.numeric:,} of them numbers"
+
+
+def _starts(guess: Guess) -> list[str]:
+    return ["MEDS_BIRTH*", *([guess.code] if guess.code else [])] if guess.roles.kind == "meds" else []
+
+
+def _codes_key(guess: Guess) -> str:
+    return "columns" if guess.roles.kind == "wide" and guess.roles.variable is None else "codes"
+
+
+# TOML ---------------------------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> str:
+    """A basic string."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def texts(values: object) -> str:
+    """An array of strings."""
+    return "[" + ", ".join(text(v) for v in values) + "]"  # type: ignore[attr-defined]
+
+
+def key(name: str) -> str:
+    """A bare key, or a quoted one."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else text(name)
+
+
+def number(value: float) -> str:
+    """An integer where it is one; else all digits that a float has."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))

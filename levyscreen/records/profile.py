@@ -1,0 +1,152 @@
+"""A first look at an unknown source: its columns, and what is under each code, from a bounded number of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from levyscreen.records.cells import EMPTY, Numbers, Words, numbers, words
+from levyscreen.records.grammar import FINE, judge_value
+from levyscreen.records.tables import PARQUET, TableFile, TableReader, table_files
+
+MOST_ROWS = 1_000_000
+MOST_FILES = 200  # of a folder of many; evenly spaced
+MOST_VALUES = 5_000  # of a code, for its quantiles
+MOST_TEXTS = 20
+
+
+@dataclass
+class Seen:
+    """What was seen under one code."""
+
+    code: str
+    count: int = 0  # values that are there
+    numeric: int = 0  # of these
+    texts: Counter[str] = field(default_factory=Counter)
+    values: list[np.ndarray] = field(default_factory=list)
+    records: set[str] = field(default_factory=set)
+
+    def quantiles(self) -> tuple[float, float, float]:
+        """At 5, 50 and 95 %; NaN where nothing is a number."""
+        values = np.concatenate([*self.values, np.empty(0)])
+        if not len(values):
+            return (np.nan,) * 3
+        low, middle, high = np.quantile(values, [0.05, 0.5, 0.95]).tolist()
+        return low, middle, high
+
+    def negative(self) -> float:
+        """Fraction of the values that are below 0 and not -1, which often stands for "missing"."""
+        values = np.concatenate([*self.values, np.empty(0)])
+        return float(((values < 0) & (values != -1)).mean()) if len(values) else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Columns of a source and its first rows, as arrays of one length."""
+
+    source: Path
+    kind: str | None  # "meds" where the layout says so
+    files: int
+    header: tuple[str, ...] | None  # made up, where the text has none
+    columns: dict[str, pa.Array]  # (N,)
+    file: Words  # of each row
+    whole: bool  # whether these are all the rows
+
+
+def look(source: Path, kind: str | None) -> Profile:
+    """The first rows of a source. Raises CohortError where it cannot be read."""
+    files = table_files(source, kind or "")
+    header = _made_up_header(files[0])
+    chosen = files[:: max(1, len(files) // MOST_FILES)]
+    parts: list[dict[str, pa.Array]] = []
+    of: list[int] = []
+    rows = 0
+    for number, file in enumerate(chosen):
+        reader = TableReader(file, header)
+        if parts and not set(reader.columns) >= set(parts[0]):
+            continue
+        for block in reader.blocks(list(parts[0]) if parts else _readable(reader)):
+            parts.append(block.columns)
+            of += [number] * len(block.row)
+            rows += len(block.row)
+            if rows >= MOST_ROWS:
+                break
+        if rows >= MOST_ROWS:
+            break
+    columns = {name: _one([part[name] for part in parts]) for name in (parts[0] if parts else {})}
+    file_words = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in chosen])
+    return Profile(source, kind, len(files), header, columns, file_words, rows < MOST_ROWS and len(chosen) == len(files))
+
+
+def _one(parts: Sequence[pa.Array]) -> pa.Array:
+    """One array of the parts; as text where they differ in type."""
+    if len({part.type for part in parts}) > 1:
+        parts = [part.cast(pa.string()) for part in parts]
+    return pa.concat_arrays(parts)
+
+
+def _readable(reader: TableReader) -> list[str]:
+    return [name for name in reader.columns if name]
+
+
+def _made_up_header(file: TableFile) -> tuple[str, ...] | None:
+    """Names for the columns of a text whose first row holds numbers, and so is no header."""
+    if file.ending == PARQUET:
+        return None
+    first = TableReader(file, None).first_row
+    if not any(judge_value(cell)[1] == FINE for cell in first):
+        return None
+    return tuple(f"c{i}" for i in range(1, len(first) + 1))
+
+
+def by_code(
+    profile: Profile, record: Words, code_of: Callable[[str], Words] | None, measured: Sequence[str], wide: bool
+) -> dict[str, Seen]:
+    """What stands under each code; `code_of` gives the codes of a column's rows, by default the column's name."""
+    found: dict[str, Seen] = {}
+    labels = np.array(record.words, dtype=object)[record.which]
+    for name in measured:
+        column = profile.columns[name]
+        count = len(column)
+        code = code_of(name) if code_of else Words(np.zeros(count, np.int64), [name])
+        parsed, text = _parsed(column, name)
+        there = ~parsed.empty if wide else np.ones(count, bool)
+        order = np.argsort(code.which, kind="stable")
+        bounds = np.searchsorted(code.which[order], np.arange(len(code.words) + 1))
+        for i, word in enumerate(code.words):
+            rows = order[bounds[i] : bounds[i + 1]]
+            rows = rows[there[rows]]
+            if word and len(rows):
+                _see(found.setdefault(word, Seen(word)), rows, parsed, text, labels)
+    return found
+
+
+def _see(seen: Seen, rows: np.ndarray, parsed: Numbers, text: Words | None, labels: np.ndarray) -> None:
+    fine = parsed.refusal[rows] == FINE
+    seen.count += len(rows)
+    seen.numeric += int(fine.sum())
+    room = MOST_VALUES - sum(map(len, seen.values))
+    step = max(1, int(fine.sum()) // max(1, room))  # evenly spaced: a table is often sorted by record
+    seen.values.append(parsed.value[rows[fine]][::step][: max(0, room)])
+    seen.records.update(labels[rows].tolist())
+    if text is not None:
+        words_there = Counter(text.words[i] for i in text.which[rows[~fine]][:MOST_VALUES].tolist())
+        words_there = Counter({w: n for w, n in words_there.items() if w.lower() not in EMPTY})
+        for word, n in words_there.most_common(MOST_TEXTS):
+            seen.texts[word] += n
+
+
+def _parsed(column: pa.Array, name: str) -> tuple[Numbers, Words | None]:
+    """Numbers of a column, and its texts where it has any; of a column of neither, nothing that is a number."""
+    kind = column.type
+    texts = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_dictionary(kind)
+    if texts or pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind):
+        return numbers(column, name), words(column) if texts else None
+    count, there = len(column), column.is_valid().to_numpy(zero_copy_only=False)
+    return Numbers(np.zeros(count), np.full(count, 7, np.uint8), ~there), None

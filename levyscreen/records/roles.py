@@ -1,0 +1,168 @@
+"""Which column of an unknown table is which: by the names that tables give them, else by what is in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from levyscreen.records.cells import clock_minutes, microseconds, numbers, words
+from levyscreen.records.grammar import FINE
+from levyscreen.records.mapping import CLOCK, FILE, MEDS_COLUMNS, TIMESTAMP
+from levyscreen.records.profile import Profile
+
+STAY = "stay_id icustay_id icu_stay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id".split()
+SUBJECT = (
+    "subject_id subject patient_id patient patientid patient_identifier person_id pid record_id record caseid episode_id "
+    "series_id id"
+).split()
+TIME = (
+    "time charttime chart_time timestamp datetime date_time measured_at measurement_datetime observation_time "
+    "observationoffset labresultoffset offset hours hour hr_since_admission iculos time_hours minutes minute storetime date"
+).split()
+VARIABLE = "variable parameter code item itemid concept_code concept_id label name measurement feature signal test".split()
+VALUE = "value valuenum numeric_value value_as_number measurement_value result val".split()
+START = "intime icu_intime admittime admission_time admit_time admitdatetime icu_admission_time intime_icu".split()
+# Never a reading: outcomes, counters, and what says where somebody lay.
+NO_READING = (
+    "sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index unnamed0 "
+    "recordid outtime dischtime storetime itemid hadmid stayid icustayid"
+).split()
+FORMATS = (
+    "%d.%m.%Y %H:%M:%S:%f",
+    "%d.%m.%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M",
+    "%d/%m/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y%m%d%H%M%S",
+    "%d%b%Y:%H:%M:%S",
+)
+LOOKED_AT = 200  # texts, to tell their format
+
+
+def short(name: str) -> str:
+    """A column's name without case and punctuation."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A guess at the columns and at what a time is."""
+
+    kind: str
+    record: str
+    subject: str | None
+    time: str
+    variable: str | None
+    value: str | None
+    start: str | None  # column of admission times
+    unit: str | float  # of time
+    format: str | None
+    sure: bool  # whether record and time were known by name
+
+
+def guess_roles(profile: Profile) -> Roles | None:
+    """The roles of a source's columns; None where no column can be a time."""
+    names = list(profile.columns)
+    if profile.kind == "meds":
+        stay = _named(names, [n for n in STAY if n not in ("visit_id",)])
+        return Roles("meds", stay or "subject_id", "subject_id", "time", *_meds(names), None, TIMESTAMP, None, True)
+    time = _named(names, TIME) or _by_content(profile, names, lambda c: _time_unit(c, "") is not None)
+    if time is None:
+        return None
+    stay, subject = _named(names, STAY), _named(names, SUBJECT)
+    record = stay or subject
+    if record is None:
+        record = FILE if profile.files > 1 else _by_content(profile, [n for n in names if n != time], _repeats)
+    variable, value = _named(names, VARIABLE), _named(names, VALUE)
+    long = variable is not None and value is not None and variable != value
+    start = _named(names, START)
+    rest = [n for n in names if n not in (record, subject, time, start)]
+    found = _time_unit(profile.columns[time], time) or ("hours", None)
+    return Roles(
+        kind="long" if long else "wide",
+        record=record or names[0],
+        subject=subject if stay and subject != stay else None,
+        time=time,
+        variable=variable if long else _by_content(profile, rest, _qualifies) if profile.header else None,
+        value=value if long else None,
+        start=start if start and _time_unit(profile.columns[start], start) == found else None,
+        unit=found[0],
+        format=found[1],
+        sure=bool((stay or subject or record == FILE) and _named(names, TIME)),
+    )
+
+
+def _meds(names: Iterable[str]) -> tuple[str, str]:
+    return MEDS_COLUMNS["variable"], MEDS_COLUMNS["value"]
+
+
+def _named(names: Iterable[str], known: Iterable[str]) -> str | None:
+    by_short = {short(name): name for name in names}
+    return next((by_short[short(k)] for k in known if short(k) in by_short), None)
+
+
+def _by_content(profile: Profile, names: Iterable[str], fits: Callable[[pa.Array], bool]) -> str | None:
+    return next((name for name in names if fits(profile.columns[name])), None)
+
+
+def _repeats(column: pa.Array) -> bool:
+    """Whether a column may name records: some labels, each of several rows."""
+    found = words(column)
+    return 0 < len(found.words) - 1 <= len(column) / 2
+
+
+def _qualifies(column: pa.Array) -> bool:
+    """Whether a text says whose value a row holds: a few words, of which neighbouring rows have different ones."""
+    if not pt.is_string(column.type):
+        return False
+    found = words(column)
+    changes = float((np.diff(found.which) != 0).mean()) if len(column) > 1 else 0.0
+    return 2 <= len(found.words) - 1 <= 50 and changes > 0.5
+
+
+def _time_unit(column: pa.Array, name: str) -> tuple[str | float, str | None] | None:
+    """Unit and format of a column of times; None where it is none."""
+    kind = column.type
+    if pt.is_timestamp(kind) or pt.is_date(kind):
+        return TIMESTAMP, None
+    if pt.is_duration(kind):
+        return "hours", None
+    if pt.is_string(kind) or pt.is_large_string(kind):
+        texts = [word for word in words(column).words if word][:LOOKED_AT]
+        if texts and all(clock_minutes(text) == clock_minutes(text) for text in texts):
+            return CLOCK, None
+        for form in (None, *FORMATS):
+            if texts and all(microseconds(text, form) == microseconds(text, form) for text in texts):
+                # fromisoformat takes a plain number of eight digits for a date
+                return None if all(text.isdigit() for text in texts) and form is None and not name else (TIMESTAMP, form)
+    elif not (pt.is_integer(kind) or pt.is_floating(kind)):
+        return None
+    found = numbers(column, name)
+    return _number_unit(found.value[found.refusal == FINE], name)
+
+
+def _number_unit(value: np.ndarray, name: str) -> tuple[str | float, str | None] | None:
+    if not len(value):
+        return None
+    middle = float(np.median(np.abs(value)))
+    epochs = ((9e8, 3e9, "seconds"), (9e11, 3e12, "milliseconds"), (9e14, 3e15, "microseconds"), (9e17, 3e18, "nanoseconds"))
+    for low, high, unit in epochs:
+        if low <= middle <= high:
+            return unit, None
+    if 5e17 <= middle <= 7e17:
+        return 1e-7, None  # ticks of 100 ns since the year 1
+    by_name = (("sec", "seconds"), ("min", "minutes"), ("offset", "minutes"), ("day", "days"), ("hour", "hours"))
+    for part, unit in by_name:
+        if part in short(name):
+            return unit, None
+    if not name:  # asked of a column that no name says to be a time
+        return None
+    return ("hours" if float(np.quantile(value, 0.99)) <= 2000 else "minutes"), None
