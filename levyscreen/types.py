@@ -27,7 +27,7 @@ class LineClass(IntEnum):
     NOT_A_NUMBER = 7
     NOT_FINITE = 8
     BAD_TIME = 9
-    OUTSIDE_STAY = 10  # a well-formed time after the end of the stay
+    OUTSIDE_STAY = 10  # a well-formed time before the start or after the end of the stay
     MALFORMED = 11  # not three fields
 
 

@@ -27,8 +27,8 @@ MEANINGS = {
     LineClass.BLANK_PARAMETER: "no parameter",
     LineClass.NOT_A_NUMBER: "blank or text in place of a number",
     LineClass.NOT_FINITE: "not finite: NaN, infinite or too large",
-    LineClass.BAD_TIME: "a time that is not HH:MM",
-    LineClass.OUTSIDE_STAY: "after the end of the stay",
+    LineClass.BAD_TIME: "no time that can be read",
+    LineClass.OUTSIDE_STAY: "before the start or after the end of the stay",
     LineClass.MALFORMED: "other than three fields",
 }
 
