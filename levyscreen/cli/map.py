@@ -35,7 +35,8 @@ def command(
     codes = sum(len(entry.seen) for entries in found.variables.values() for entry in entries)
     common.stderr(
         f"{found.roles.kind}: {len(found.variables)} variables of {codes} codes, {len(found.facts)} descriptors, "
-        f"{len(found.ignored)} codes ignored, {len(found.left)} left out; {text.count(CHECK) - 1} guesses marked {CHECK}"
+        f"{len(found.ignored)} codes ignored, {len(found.left)} left out; "
+        f"{text.count(CHECK) - 1} guesses marked {CHECK}"
     )
     if path is not None:
         common.stderr(f"written to {path}; look at it, then: levyscreen validate {path}")
@@ -57,5 +58,7 @@ def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     if path.suffix != ".toml":
         raise UsageError(f"{path}: a mapping is known by its ending; name it .toml")
     if path.exists() and not force:
-        raise UsageError(f"{path} is there, and may have been edited: name another file with -o, or replace it with --force")
+        raise UsageError(
+            f"{path} is there, and may have been edited: name another file with -o, or replace it with --force"
+        )
     return path

@@ -45,8 +45,8 @@ def command(
     """Rank the records of COHORT by the model's own doubt, in one pass, and say why.
 
     Prints every record, or with --top-decile or --flag only the flagged ones, after those that cannot be ranked. Writes
-    scores.parquet, rejects.parquet and timing.json to the output folder, and meds.parquet where records have subjects and
-    timestamps.
+    scores.parquet, rejects.parquet and timing.json to the output folder, and meds.parquet where records have subjects
+    and timestamps.
     """
     if top_decile and flag is not None:
         raise UsageError("--top-decile flags a tenth: give either it or --flag")
@@ -106,9 +106,7 @@ def _run(
     return screening, comparison.table(screening.scores, screening.timing["compute_s"])
 
 
-def _write(
-    screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float], horizon_hours: float
-) -> None:
+def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float], horizon_hours: float) -> None:
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema

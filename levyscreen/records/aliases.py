@@ -41,7 +41,7 @@ ALIASES = {
     "Chloride": "cl 2075-0 50902",
     "Cholesterol": "chol totalcholesterol 2093-3 50907",
     "Creatinine": "crea creat serumcreatinine 2160-0 50912",
-    "DiasABP": "dbp diastolicbp dbpinvasive diastolic diastolicbloodpressure arterialbloodpressurediastolic 8462-4 220051",
+    "DiasABP": "dbp diastolicbp diastolic diastolicbloodpressure arterialbloodpressurediastolic 8462-4 220051",
     "EtCO2": "endtidalco2 19891-1",
     "FiO2": "fio2 inspiredo2fraction fractioninspiredoxygen 3150-6 223835",
     "Fibrinogen": "fgn fibrinogenfunctional 3255-7 51214",
@@ -100,7 +100,7 @@ _FACTS = _by_alias(FACT_ALIASES)
 
 
 def known_as(code: str, description: str = "") -> str | None:
-    """The usual variable, or the column of RECORDS, that a code stands for: by all of it, a part, or its description."""
+    """The usual variable, or the column of RECORDS, that a code stands for: by it, a part, or its description."""
     for text in (code, *re.split(r"//|[/|:]", code), description):
         found = _VARIABLES.get(plain(text)) or _FACTS.get(plain(text))
         if found:

@@ -41,11 +41,12 @@ def aligned(cohort: Cohort, model: VariableSet) -> NDArray[np.int64]:
 
 def _other_unit(cohort: Cohort, ours: Variable, models: Variable) -> str:
     known = conversion(ours.name, ours.unit, models.unit)
-    said = f"{ours.name} is in {ours.unit or 'no unit'} in cohort {cohort.name}, in {models.unit or 'no unit'} in the model"
+    here, there = ours.unit or "no unit", models.unit or "no unit"
+    said = f"{ours.name} is in {here} in cohort {cohort.name}, in {there} in the model"
     if known is None:
-        return f"{said}: set unit = \"{models.unit}\" in its mapping, with the factor and offset that lead there"
+        return f'{said}: set unit = "{models.unit}" in its mapping, with the factor and offset that lead there'
     shift = f", offset = {known.offset:.6g}" if known.offset else ""
-    return f"{said}: set unit = \"{models.unit}\", factor = {known.factor:.6g}{shift} in its mapping"
+    return f'{said}: set unit = "{models.unit}", factor = {known.factor:.6g}{shift} in its mapping'
 
 
 def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
@@ -68,8 +69,8 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
     said = (
         (
             len(strange),
-            f"{counts[strange].sum():,} readings of {len(strange)} variables that the model does not know are not used: "
-            f"{', '.join(names[:NAMED])}{more}",
+            f"{counts[strange].sum():,} readings of {len(strange)} variables that the model does not know are not "
+            f"used: {', '.join(names[:NAMED])}{more}",
         ),
         (late, f"{late:,} readings after the model's {model.horizon_hours:g} hours are not used"),
     )

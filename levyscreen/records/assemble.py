@@ -251,5 +251,9 @@ def _rejects(found: NDArray[np.void], names: list[str], records: pa.Table, order
     rows = np.lexsort((found["line"], record))
     rows = rows[records.column("problem").is_null().to_numpy()[record[rows]]]
     words = pa.array([c.name.lower() for c in LineClass])
-    columns = [pa.array(names, pa.string()).take(pa.array(rows)), pa.array(found["line"][rows]), words.take(pa.array(found["line_class"][rows]))]
+    columns = [
+        pa.array(names, pa.string()).take(pa.array(rows)),
+        pa.array(found["line"][rows]),
+        words.take(pa.array(found["line_class"][rows])),
+    ]
     return pa.table(columns, schema=REJECTS)

@@ -47,7 +47,7 @@ class Buckets:
     def _write_out(self) -> None:
         """All that waits to the buckets' files, which have no names: no process leaves them behind."""
         if not self._files:
-            self._files = [tempfile.TemporaryFile() for _ in range(BUCKETS)]
+            self._files = [tempfile.TemporaryFile() for _ in range(BUCKETS)]  # noqa: SIM115
         rows = np.concatenate(self._waiting)
         rows = rows[np.argsort(rows["record"] % BUCKETS, kind="stable")]
         bounds = np.searchsorted(rows["record"] % BUCKETS, np.arange(BUCKETS + 1))

@@ -66,8 +66,8 @@ def read_cohort(path: str | os.PathLike[str], *, cache: bool = True, variables: 
     second reading of unchanged files opens what the first one kept. `variables` are those of the mapping or the Parquet
     cohort and else PHYSIONET2012, unless others are given.
 
-    Raises CohortError if nothing is there, nothing in it is a record, an archive is refused, a mapping and its source do
-    not fit, a table comes without a mapping, or a Parquet cohort is damaged or of other variables than those given.
+    Raises CohortError if nothing is there, nothing in it is a record, an archive is refused, a mapping and its source
+    do not fit, a table comes without a mapping, or a Parquet cohort is damaged or of other variables than those given.
     """
     where = Path(path).expanduser()
     if is_parquet_cohort(where):
@@ -76,7 +76,9 @@ def read_cohort(path: str | os.PathLike[str], *, cache: bool = True, variables: 
         mapping = read_mapping(where)
         return _kept_or_read(mapping_listing(mapping), mapping.variables, cache, lambda _: read_mapped(mapping))
     if is_table(where):
-        raise CohortError(f"{where}: a table needs a mapping; levyscreen map {where} writes a first one, to give instead")
+        raise CohortError(
+            f"{where}: a table needs a mapping; levyscreen map {where} writes a first one, to give instead"
+        )
     known = variables or PHYSIONET2012
     return _kept_or_read(_settled(lambda: open_source(where)), known, cache, lambda source: _read(source, known))
 

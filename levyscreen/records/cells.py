@@ -1,4 +1,4 @@
-"""Columns of somebody's table as labels, numbers and times; each distinct text is judged once, by the grammar's rules."""
+"""Columns of somebody's table as labels, numbers and times; each distinct text is judged once, by the grammar."""
 
 from __future__ import annotations
 
@@ -109,14 +109,20 @@ def times(column: pa.Array, name: str, time: Time) -> Times:
     exact = UNITS["microseconds"]
     if pt.is_timestamp(kind) or pt.is_date(kind):
         if time.unit != TIMESTAMP:
-            raise CohortError(f'column {name} holds timestamps: set unit = "{TIMESTAMP}" under [time], not {time.unit!r}')
-        return Times(_floats(column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())), exact)
+            raise CohortError(
+                f'column {name} holds timestamps: set unit = "{TIMESTAMP}" under [time], not {time.unit!r}'
+            )
+        return Times(
+            _floats(column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(pa.int64())), exact
+        )
     if pt.is_duration(kind) and time.unit != TIMESTAMP:
         return Times(_floats(column.cast(pa.duration("us"), safe=False).cast(pa.int64())), exact)
     if pt.is_dictionary(kind) or pt.is_string(kind) or pt.is_large_string(kind):
         return Times(_parsed(column, time), time.scale)
     if time.unit in (TIMESTAMP, CLOCK) or not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)):
-        raise CohortError(f"column {name} holds {kind}, not {time.unit}: name their unit under [time], or another column")
+        raise CohortError(
+            f"column {name} holds {kind}, not {time.unit}: name their unit under [time], or another column"
+        )
     return Times(_decimal(column) if pt.is_float32(kind) else _floats(column), time.scale)
 
 

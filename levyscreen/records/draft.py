@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from levyscreen.records.aliases import KNOWN, range_of
-from levyscreen.records.cells import EMPTY
 from levyscreen.records.guess import SEXES, Entry, Guess
 from levyscreen.records.mapping import FILE, TIMESTAMP
 from levyscreen.records.profile import Seen
@@ -21,7 +20,9 @@ OUTSIDE = 0.05  # of the values, beyond which a plausible range is doubted
 
 def draft(guess: Guess, folder: Path) -> str:
     """The text of a mapping that will stand in `folder`."""
-    return "\n".join([*_head(guess, folder), *_columns(guess), *_facts(guess), *_variables(guess), *_rest(guess)]) + "\n"
+    return (
+        "\n".join([*_head(guess, folder), *_columns(guess), *_facts(guess), *_variables(guess), *_rest(guess)]) + "\n"
+    )
 
 
 def _head(guess: Guess, folder: Path) -> Iterator[str]:
@@ -43,13 +44,15 @@ def _columns(guess: Guess) -> Iterator[str]:
     roles = guess.roles
     doubt = "" if roles.sure else f"  # {CHECK}"
     yield "\n[columns]"
-    said = '  # a record is a file' if roles.record == FILE else doubt
+    said = "  # a record is a file" if roles.record == FILE else doubt
     yield f"record = {text(roles.record)}{said}"
     if roles.subject is not None and roles.subject != roles.record:
         yield f"subject = {text(roles.subject)}  # patients with several records are kept together in training"
     yield f"time = {text(roles.time)}{doubt}"
     if roles.variable is not None:
-        yield f"variable = {text(roles.variable)}" + (f"  # {CHECK}: says whose value a column holds" if roles.kind == "wide" else "")
+        yield f"variable = {text(roles.variable)}" + (
+            f"  # {CHECK}: says whose value a column holds" if roles.kind == "wide" else ""
+        )
     if roles.value is not None:
         yield f"value = {text(roles.value)}"
     yield "\n[time]"
@@ -112,7 +115,8 @@ def _variables(guess: Guess) -> Iterator[str]:
             yield f"low = {number(low)}"
             yield f"high = {number(high)}{_range_doubt(entries, low, high)}"
         if repair is not None:
-            yield f"repair = {{ low = {number(repair.low)}, high = {number(repair.high)}, factor = {number(repair.factor)} }}"
+            parts = (f"{part} = {number(getattr(repair, part))}" for part in ("low", "high", "factor"))
+            yield f"repair = {{ {', '.join(parts)} }}"
         for entry in entries[1:]:
             yield f"[[variables.{key(name)}.also]]  # {_counted(entry)}"
             yield from _entry(guess, name, entry)
@@ -123,7 +127,8 @@ def _entry(guess: Guess, name: str, entry: Entry) -> Iterator[str]:
     if codes != [name]:
         yield f"{_codes_key(guess)} = {texts(codes)}"
     if entry.unit is not None:
-        yield f"factor = {number(entry.unit.factor)}  # {CHECK}: values look like {entry.unit.other}; this makes {entry.unit.unit}"
+        seems = f"values look like {entry.unit.other}; this makes {entry.unit.unit}"
+        yield f"factor = {number(entry.unit.factor)}  # {CHECK}: {seems}"
         if entry.unit.offset:
             yield f"offset = {number(entry.unit.offset)}"
     elif entry.odd:
@@ -138,7 +143,7 @@ def _counted(entry: Entry) -> str:
 def _range_doubt(entries: list[Entry], low: float, high: float) -> str:
     factor, offset = (1.0, 0.0) if entries[0].unit is None else (entries[0].unit.factor, entries[0].unit.offset)
     q5, _, q95 = (q * factor + offset for q in entries[0].seen[0].quantiles())
-    return f"  # {CHECK}: values lie outside" if q5 < low and q5 >= 0 or q95 > high else ""
+    return f"  # {CHECK}: values lie outside" if 0 <= q5 < low or q95 > high else ""
 
 
 def _rest(guess: Guess) -> Iterator[str]:
@@ -146,7 +151,8 @@ def _rest(guess: Guess) -> Iterator[str]:
         yield "\n[ignore]"
         yield f"{_codes_key(guess)} = {texts([*guess.ignored, *_starts(guess)])}"
     if guess.left:
-        yield f"\n# Not mapped, and so counted as unknown: {sum(s.count for s in guess.left):,} values of {len(guess.left):,} codes"
+        values = sum(s.count for s in guess.left)
+        yield f"\n# Not mapped, and so counted as unknown: {values:,} values of {len(guess.left):,} codes"
         for seen in guess.left[:NAMED_LEFT]:
             yield f"#   {text(seen.code)}  {seen.count:,} values, {seen.numeric:,} of them numbers"
 

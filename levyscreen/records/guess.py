@@ -1,4 +1,4 @@
-"""A first mapping of an unknown source, guessed from its layout, its columns' names and a bounded number of its rows."""
+"""A first mapping of an unknown source, guessed from its layout, its columns' names and some of its rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def guess(source: Path) -> Guess:
     roles = guess_roles(profile)
     if roles is None:
         raise CohortError(
-            f"{source}: none of its columns can be a time ({', '.join(list(profile.columns)[:12])}); name one of them time"
+            f"{source}: none of its columns can be a time ({', '.join(list(profile.columns)[:12])}); "
+            "name one of them time"
         )
     described = descriptions(source) if kind == "meds" else {}
     record = profile.file if roles.record == FILE else words(profile.columns[roles.record])
@@ -72,14 +73,13 @@ def guess(source: Path) -> Guess:
     origin, code = _origin(profile, roles, seen, record)
     entries = [(name, e) for name, found in variables.items() for e in found]
     negatives = any(s.negative() > 0.02 for name, e in entries for s in e.seen if _may_be_negative(name))
-    return Guess(
-        profile, roles, origin, code, horizon, windows, negatives, variables, facts, ignored, left, described
-    )
+    return Guess(profile, roles, origin, code, horizon, windows, negatives, variables, facts, ignored, left, described)
 
 
 def _seen(profile: Profile, roles: Roles, record: Words) -> dict[str, Seen]:
     if roles.kind != "wide":
-        assert roles.variable is not None and roles.value is not None
+        assert roles.variable is not None
+        assert roles.value is not None
         code = words(profile.columns[roles.variable])
         return by_code(profile, record, lambda _: code, [roles.value], wide=False)
     taken = {roles.record, roles.subject, roles.time, roles.variable, roles.start}
@@ -109,7 +109,7 @@ def _sorted_out(
         is_number = each.numeric > 0.5 * each.count
         if name in FACT_ALIASES:
             _add(facts, name, each)
-        elif short(each.code.rsplit("/", 1)[-1]) in NO_READING or name is None and roles.kind == "wide" and not is_number:
+        elif short(each.code.rsplit("/", 1)[-1]) in NO_READING or (not name and roles.kind == "wide" and not is_number):
             ignored.append(each.code)
         elif is_number and (name or each.count >= LEAST_VALUES) and len(variables) < MOST_VARIABLES:
             _add(variables, name or variable_name(each.code), each)
@@ -192,7 +192,9 @@ def _origin(profile: Profile, roles: Roles, seen: dict[str, Seen], record: Words
             hit = [s for s in seen.values() if s.code.startswith(start)]
             if len(set().union(*(s.records for s in hit))) >= 0.9 * labels:
                 return "code", f"{start}*"
-    if roles.unit in (TIMESTAMP, 1e-7) or isinstance(roles.unit, str) and roles.unit != CLOCK and _is_epoch(profile, roles):
+    if roles.unit in (TIMESTAMP, 1e-7) or (
+        isinstance(roles.unit, str) and roles.unit != CLOCK and _is_epoch(profile, roles)
+    ):
         return "first", None
     return "admission", None
 

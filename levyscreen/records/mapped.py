@@ -1,7 +1,7 @@
-"""From somebody's own tables, by a mapping, to a cohort: every row a reading, a descriptor, or counted as what it is not.
+"""From somebody's own tables, by a mapping, to a cohort: each value a reading, a descriptor, or counted as what it is.
 
-The rows are read once, in blocks, and gathered by record (buckets.py), for hour 0 of a record is known only when all its
-rows are. Then each bucket becomes a Part, as a batch of record files does, and assemble.py makes the cohort.
+The rows are read once, in blocks, and gathered by record (buckets.py), for hour 0 of a record is known only when all
+its rows are. Then each bucket becomes a Part, as a batch of record files does, and assemble.py makes the cohort.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class _Reading:
     def add(self, file: TableFile) -> None:
         """Every row of a file."""
         if file.ending == PARQUET and self.mapping.header is not None:
-            raise CohortError(f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own")
+            raise CohortError(
+                f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own"
+            )
         reader = TableReader(file, self.mapping.header, self.mapping.delimiter)
         number = self.register.file(file.name)
         for block in reader.blocks(self.strips.needed(reader.columns)):
@@ -87,7 +89,11 @@ class _Reading:
             try:
                 self._block(np.repeat(numbers, [len(block.row) for block in blocks]), joined(blocks))
             except CohortError as error:
-                where = self.mapping.source / self.register.files[numbers[0]] if self.mapping.source.is_dir() else self.mapping.source
+                where = (
+                    self.mapping.source / self.register.files[numbers[0]]
+                    if self.mapping.source.is_dir()
+                    else self.mapping.source
+                )
                 raise error if str(where) in str(error) else CohortError(f"{where}: {error}") from error
 
     def _block(self, file: NDArray[np.int64], block: Block) -> None:
@@ -121,14 +127,18 @@ class _Reading:
         if time.column is not None:
             said = times(block.columns[time.column], time.column, time)
             if said.scale != read.scale:
-                raise CohortError(f"columns {time.column!r} and {columns.time!r} hold times of two types; make them alike")
+                raise CohortError(
+                    f"columns {time.column!r} and {columns.time!r} hold times of two types; make them alike"
+                )
             self.register.see_origins(record, said.time)
         if self._start is not None and columns.variable is not None:
             named = words(block.columns[columns.variable])
             starts = np.array([bool(self._start.fullmatch(word)) for word in named.words])[named.which]
             self.register.see_origins(record[starts], read.time[starts])
 
-    def _take(self, file: NDArray[np.int64], block: Block, record: NDArray[np.int64], time: NDArray[np.float64], strip: Strip) -> None:
+    def _take(
+        self, file: NDArray[np.int64], block: Block, record: NDArray[np.int64], time: NDArray[np.float64], strip: Strip
+    ) -> None:
         """What can be read goes to the buckets, the rest is counted and refused."""
         there = strip.there & (record >= 0)
         self._count(strip, there)

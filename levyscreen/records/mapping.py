@@ -1,7 +1,7 @@
 """A mapping file: how somebody's own tables are read as records of variables. Parsed, checked, and nothing else.
 
-It is a TOML file and itself a cohort: it names its source, what stands for record, time, variable and value, and a table
-a variable. docs/mapping.md describes every key.
+It is a TOML file and itself a cohort: it names its source, what stands for record, time, variable and value, and has a
+table a variable. docs/mapping.md describes every key.
 """
 
 from __future__ import annotations
@@ -293,7 +293,9 @@ class Codes:
         fitting = sorted({i for form, i in self._patterns if form.fullmatch(code)})
         if len(fitting) > 1:
             names = " and ".join(self.mapping.rules[i].name for i in fitting)
-            raise CohortError(f"{self.mapping.path}: the code {code!r} fits the patterns of {names}; give it to one by name")
+            raise CohortError(
+                f"{self.mapping.path}: the code {code!r} fits the patterns of {names}; give it to one by name"
+            )
         if fitting:
             return fitting[0]
         return self.IGNORED if any(form.fullmatch(code) for form in self._ignored) else self.UNKNOWN

@@ -53,7 +53,8 @@ def meds_scores(cohort: Cohort, scores: pa.Table, horizon_hours: float) -> pa.Ta
     """A row of MEDS_SCORES for each scored record, by subject and time; `scores` is of SCORES.
 
     The prediction time is hour 0 plus the horizon, the model's if that is nearer: in MEDS it is the last moment up to
-    which data may be used, and all of a stay's readings up to the horizon were. Labels that others made for that time can be joined by it as they are.
+    which data may be used, and all of a stay's readings up to the horizon were. Labels that others made for that time
+    can be joined by it as they are.
     """
     records = cohort.records.select(["record_id", "subject_id", "origin"])
     scored = scores.filter(pc.equal(scores.column("status"), "scored"))

@@ -81,7 +81,9 @@ def look(source: Path, kind: str | None) -> Profile:
             break
     columns = {name: _one([part[name] for part in parts]) for name in (parts[0] if parts else {})}
     file_words = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in chosen])
-    return Profile(source, kind, len(files), header, columns, file_words, rows < MOST_ROWS and len(chosen) == len(files))
+    return Profile(
+        source, kind, len(files), header, columns, file_words, rows < MOST_ROWS and len(chosen) == len(files)
+    )
 
 
 def _one(parts: Sequence[pa.Array]) -> pa.Array:
@@ -146,7 +148,14 @@ def _parsed(column: pa.Array, name: str) -> tuple[Numbers, Words | None]:
     """Numbers of a column, and its texts where it has any; of a column of neither, nothing that is a number."""
     kind = column.type
     texts = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_dictionary(kind)
-    if texts or pt.is_integer(kind) or pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind):
+    if (
+        texts
+        or pt.is_integer(kind)
+        or pt.is_floating(kind)
+        or pt.is_boolean(kind)
+        or pt.is_decimal(kind)
+        or pt.is_null(kind)
+    ):
         return numbers(column, name), words(column) if texts else None
     count, there = len(column), column.is_valid().to_numpy(zero_copy_only=False)
     return Numbers(np.zeros(count), np.full(count, 7, np.uint8), ~there), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,10 @@ def number_of(label: str) -> int:
     """A record's number: a whole number is itself, any other id gets one that depends on it alone."""
     if _WHOLE.fullmatch(label):
         return int(label)
-    return int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest()) % 10**HASH_DIGITS
+    return (
+        int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+        % 10**HASH_DIGITS
+    )
 
 
 class Register:
@@ -61,7 +65,9 @@ class Register:
         there = (record >= 0) & ~np.isnan(time)
         self._origin.take(record[there], time[there], len(self.labels))
 
-    def refuse(self, file: NDArray[np.int64], record: NDArray[np.int64], row: NDArray[np.int64], classes: NDArray[np.uint8]) -> None:
+    def refuse(
+        self, file: NDArray[np.int64], record: NDArray[np.int64], row: NDArray[np.int64], classes: NDArray[np.uint8]
+    ) -> None:
         """Rows that are no readings, (N,) each, counted; the first few of each record and class are kept."""
         if not len(record):
             return
@@ -101,19 +107,20 @@ class _Range:
 
     def __init__(self, dtype: type, most: float, least: float) -> None:
         self._most, self._least = most, least
-        self._low, self._high = np.zeros(0, dtype), np.zeros(0, dtype)
+        self._low: NDArray[Any] = np.zeros(0, dtype)
+        self._high: NDArray[Any] = np.zeros(0, dtype)
 
-    def take(self, record: NDArray[np.int64], value: NDArray[np.generic], records: int) -> None:
+    def take(self, record: NDArray[np.int64], value: NDArray[Any], records: int) -> None:
         self._low, self._high = _grown(self._low, records, self._most), _grown(self._high, records, self._least)
         np.minimum.at(self._low, record, value)
         np.maximum.at(self._high, record, value)
 
-    def whole(self, records: int) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    def whole(self, records: int) -> tuple[NDArray[Any], NDArray[Any]]:
         whole = _grown(self._low, records, self._most), _grown(self._high, records, self._least)
         return whole[0][:records], whole[1][:records]
 
 
-def _grown(array: NDArray[np.generic], count: int, fill: float) -> NDArray[np.generic]:
+def _grown(array: NDArray[Any], count: int, fill: float) -> NDArray[Any]:
     """The same array with room for `count` records or more: it doubles, or a million records would copy it as often."""
     if len(array) >= count:
         return array

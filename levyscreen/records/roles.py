@@ -15,23 +15,33 @@ from levyscreen.records.grammar import FINE
 from levyscreen.records.mapping import CLOCK, FILE, MEDS_COLUMNS, TIMESTAMP
 from levyscreen.records.profile import Profile
 
-STAY = "stay_id icustay_id icu_stay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id".split()
-SUBJECT = (
-    "subject_id subject patient_id patient patientid patient_identifier person_id pid record_id record caseid episode_id "
-    "series_id id"
-).split()
-TIME = (
-    "time charttime chart_time timestamp datetime date_time measured_at measurement_datetime observation_time "
-    "observationoffset labresultoffset offset hours hour hr_since_admission iculos time_hours minutes minute storetime date"
-).split()
-VARIABLE = "variable parameter code item itemid concept_code concept_id label name measurement feature signal test".split()
-VALUE = "value valuenum numeric_value value_as_number measurement_value result val".split()
-START = "intime icu_intime admittime admission_time admit_time admitdatetime icu_admission_time intime_icu".split()
-# Never a reading: outcomes, counters, and what says where somebody lay.
-NO_READING = (
-    "sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index unnamed0 "
-    "recordid outtime dischtime storetime itemid hadmid stayid icustayid"
-).split()
+
+def short(name: str) -> str:
+    """A column's name without case and punctuation."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(short(name) for name in text.split())
+
+
+# In the order of preference.
+STAY = _names("stay_id icustay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id")
+SUBJECT = _names("subject_id subject patient_id patient person_id pid record_id record caseid episode_id series_id id")
+TIME = _names(
+    """time charttime chart_time timestamp datetime date_time measured_at measurement_datetime observation_time
+    observationoffset labresultoffset offset hours hour iculos time_hours minutes minute storetime date"""
+)
+VARIABLE = _names(
+    "variable parameter code item itemid concept_code concept_id label name measurement feature signal test"
+)
+VALUE = _names("value valuenum numeric_value value_as_number measurement_value result val")
+START = _names("intime icu_intime admittime admission_time admit_time admitdatetime icu_admission_time")
+# Never a reading: outcomes, counters, other ids, and what says where somebody lay.
+NO_READING = _names(
+    """sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index unnamed0
+    recordid outtime dischtime storetime itemid hadm_id stay_id icustay_id"""
+)
 FORMATS = (
     "%d.%m.%Y %H:%M:%S:%f",
     "%d.%m.%Y %H:%M:%S",
@@ -45,11 +55,6 @@ FORMATS = (
     "%d%b%Y:%H:%M:%S",
 )
 LOOKED_AT = 200  # texts, to tell their format
-
-
-def short(name: str) -> str:
-    """A column's name without case and punctuation."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def guess_roles(profile: Profile) -> Roles | None:
     """The roles of a source's columns; None where no column can be a time."""
     names = list(profile.columns)
     if profile.kind == "meds":
-        stay = _named(names, [n for n in STAY if n not in ("visit_id",)])
+        stay = _named(names, STAY)
         return Roles("meds", stay or "subject_id", "subject_id", "time", *_meds(names), None, TIMESTAMP, None, True)
     time = _named(names, TIME) or _by_content(profile, names, lambda c: _time_unit(c, "") is not None)
     if time is None:
@@ -106,7 +111,7 @@ def _meds(names: Iterable[str]) -> tuple[str, str]:
 
 def _named(names: Iterable[str], known: Iterable[str]) -> str | None:
     by_short = {short(name): name for name in names}
-    return next((by_short[short(k)] for k in known if short(k) in by_short), None)
+    return next((by_short[k] for k in known if k in by_short), None)
 
 
 def _by_content(profile: Profile, names: Iterable[str], fits: Callable[[pa.Array], bool]) -> str | None:
@@ -142,7 +147,9 @@ def _time_unit(column: pa.Array, name: str) -> tuple[str | float, str | None] | 
         for form in (None, *FORMATS):
             if texts and all(microseconds(text, form) == microseconds(text, form) for text in texts):
                 # fromisoformat takes a plain number of eight digits for a date
-                return None if all(text.isdigit() for text in texts) and form is None and not name else (TIMESTAMP, form)
+                return (
+                    None if all(text.isdigit() for text in texts) and form is None and not name else (TIMESTAMP, form)
+                )
     elif not (pt.is_integer(kind) or pt.is_floating(kind)):
         return None
     found = numbers(column, name)
@@ -153,7 +160,12 @@ def _number_unit(value: np.ndarray, name: str) -> tuple[str | float, str | None]
     if not len(value):
         return None
     middle = float(np.median(np.abs(value)))
-    epochs = ((9e8, 3e9, "seconds"), (9e11, 3e12, "milliseconds"), (9e14, 3e15, "microseconds"), (9e17, 3e18, "nanoseconds"))
+    epochs = (
+        (9e8, 3e9, "seconds"),
+        (9e11, 3e12, "milliseconds"),
+        (9e14, 3e15, "microseconds"),
+        (9e17, 3e18, "nanoseconds"),
+    )
     for low, high, unit in epochs:
         if low <= middle <= high:
             return unit, None

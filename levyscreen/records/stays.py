@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
 from levyscreen.records.buckets import Buckets
-from levyscreen.records.mapping import TIMESTAMP, UNITS, Mapping
+from levyscreen.records.mapping import TIMESTAMP, Mapping
 from levyscreen.records.physionet2012 import EXAMPLES, Known, Part
 from levyscreen.records.register import NONE_YET, REFUSED, Register, number_of
 from levyscreen.types import LineClass
@@ -39,8 +40,8 @@ def parts_of(mapping: Mapping, register: Register, buckets: Buckets, scale: tupl
         known.count += len(numbers)
         if len(seen) < known.count:
             raise CohortError(
-                f"{mapping.source}: two ids of {mapping.columns.record!r} stand for one number (7 and 007, or two texts "
-                "by a rare chance); rename one of them"
+                f"{mapping.source}: two ids of {mapping.columns.record!r} stand for one number (7 and 007, or by rare "
+                "chance two texts); rename one of them"
             )
         yield part
 
@@ -81,7 +82,9 @@ class _Records:
         fine = np.array([problem is None for problem in problems])[stays.record]
         return self._made(records, rows, stays, classes, origin, [problems[i] for i in stays.record], fine)
 
-    def _origins(self, records: NDArray[np.int64], place: NDArray[np.int64], rows: NDArray[np.void]) -> NDArray[np.float64]:
+    def _origins(
+        self, records: NDArray[np.int64], place: NDArray[np.int64], rows: NDArray[np.void]
+    ) -> NDArray[np.float64]:
         """Hour 0 of each record, (R,); NaN where nothing says it."""
         how = self.mapping.time.origin
         if how == "admission":
@@ -103,7 +106,9 @@ class _Records:
             return _SUBJECTS
         return None
 
-    def _cut(self, records: int, place: NDArray[np.int64], hours: NDArray[np.float64], rows: NDArray[np.void]) -> _Stays:
+    def _cut(
+        self, records: int, place: NDArray[np.int64], hours: NDArray[np.float64], rows: NDArray[np.void]
+    ) -> _Stays:
         """A stay a record or, with windows, one for each horizon of it that has a reading."""
         whole = np.arange(records)
         if not self.mapping.windows:
@@ -133,7 +138,9 @@ class _Records:
         first = np.flatnonzero(np.diff(stays.record, prepend=-1))  # the refused rows of a record are its first stay's
         counts[first] += self.refused[records[stays.record[first]]]
         counts[~fine] = 0
-        kept = np.flatnonzero(fine[stays.stay] & (classes <= LineClass.REPAIRED) & (rows["target"] < len(self.mapping.variables)))
+        kept = np.flatnonzero(
+            fine[stays.stay] & (classes <= LineClass.REPAIRED) & (rows["target"] < len(self.mapping.variables))
+        )
         hours = _short(stays.hours[kept], self.mapping.variables.horizon_hours)
         order = np.lexsort((rows["value"][kept], rows["target"][kept], hours, stays.stay[kept]))
         kept, hours = kept[order], hours[order]
@@ -200,7 +207,9 @@ class _Records:
         return found[np.lexsort((found["row"], found["file"], found["record"]))]
 
     def _subjects(self, records: NDArray[np.int64]) -> list[int | None]:
-        if self.mapping.windows and (self.subject[records] == NONE_YET.max).all():  # windows of one record belong together
+        if (
+            self.mapping.windows and (self.subject[records] == NONE_YET.max).all()
+        ):  # windows of one record belong together
             return [number_of(self.register.labels[record]) for record in records]
         return [None if subject == NONE_YET.max else subject for subject in self.subject[records].tolist()]
 
@@ -226,7 +235,7 @@ def _digests(part: Part) -> Iterator[bytes]:
     """Of what is read of each record, in the order in which it is kept: the order of rows and files has no say."""
     bounds = np.searchsorted(part.file, np.arange(len(part.names) + 1))
     columns = (part.hours, part.variable, part.value)
-    for i, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for i, (start, stop) in enumerate(pairwise(bounds)):
         digest = hashlib.blake2b(part.counts[i].tobytes() + part.descriptors[i].tobytes(), digest_size=16)
         for column in columns:
             digest.update(column[start:stop].tobytes())

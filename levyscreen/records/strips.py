@@ -5,7 +5,8 @@ A long table, MEDS among them, is one strip; a wide one has a strip a column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping as Dict
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,12 +39,17 @@ class Strips:
         """The strips of a block. Raises CohortError for a mapped column that holds neither numbers nor texts."""
         columns = self.mapping.columns
         if self.mapping.kind != "wide":
-            assert columns.variable is not None and columns.value is not None  # see mapping
-            yield self._strip(words(block.columns[columns.variable]), block.columns[columns.value], columns.value, False)
+            assert columns.variable is not None  # see mapping
+            assert columns.value is not None
+            yield self._strip(
+                words(block.columns[columns.variable]), block.columns[columns.value], columns.value, False
+            )
             return
         qualifier = None if columns.variable is None else words(block.columns[columns.variable])
         for name in self.measured(block.columns):
-            code = Words(np.zeros(len(block.row), np.int64), [name]) if qualifier is None else _qualified(qualifier, name)
+            code = (
+                Words(np.zeros(len(block.row), np.int64), [name]) if qualifier is None else _qualified(qualifier, name)
+            )
             yield self._strip(code, block.columns[name], name, True)
 
     def measured(self, names: Iterable[str]) -> list[str]:
@@ -71,7 +77,7 @@ class Strips:
         with_values = [i for i in np.unique(rule).tolist() if i >= 0 and self.mapping.rules[i].values]
         if not with_values:
             return found
-        value, refusal, empty = (part.copy() for part in found)
+        value, refusal, empty = found.value.copy(), found.refusal.copy(), found.empty.copy()
         text = words(column)
         for index in with_values:
             known = self.mapping.rules[index].values

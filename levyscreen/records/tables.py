@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -85,21 +86,29 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
     Raises CohortError where there is none, or a folder holds tables of more than one kind.
     """
     if not source.exists():
-        raise CohortError(f"{source}: no such file or folder; set source in the mapping, relative to the mapping's folder")
+        raise CohortError(
+            f"{source}: no such file or folder; set source in the mapping, relative to the mapping's folder"
+        )
     if source.is_file():
         found = [(source, source.name)]
     else:
         root = source / MEDS_DATA if kind == "meds" else source
         paths = root.rglob(f"*{PARQUET}") if kind == "meds" else root.iterdir()
         found = [(path, str(path.relative_to(source))) for path in paths if path.is_file()]
-    files = [TableFile(path, printable(name), ending_of(name) or "") for path, name in sorted(found, key=lambda f: f[1])]
+    files = [
+        TableFile(path, printable(name), ending_of(name) or "") for path, name in sorted(found, key=lambda f: f[1])
+    ]
     files = [file for file in files if file.ending and not Path(file.name).name.startswith(".")]
     if not files:
-        wanted = f"a folder {MEDS_DATA} with {PARQUET} files" if kind == "meds" else f"{', '.join(DELIMITERS)} or {PARQUET}"
+        wanted = (
+            f"a folder {MEDS_DATA} with {PARQUET} files" if kind == "meds" else f"{', '.join(DELIMITERS)} or {PARQUET}"
+        )
         raise CohortError(f"{source}: no table there; a source is {wanted}")
     endings = sorted({file.ending for file in files})
     if len(endings) > 1:
-        raise CohortError(f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder")
+        raise CohortError(
+            f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder"
+        )
     return files
 
 
@@ -186,9 +195,9 @@ class TableReader:
             raise CohortError(f"{self.file.path}: is empty; a table has a header, or the mapping gives one")
         return first
 
-    def _opened(self) -> io.BufferedIOBase:
+    def _opened(self) -> BinaryIO:
         packed = self.file.path.name.lower().endswith(PACKED)
-        return gzip.open(self.file.path, "rb") if packed else open(self.file.path, "rb")  # type: ignore[return-value]
+        return cast(BinaryIO, gzip.open(self.file.path, "rb") if packed else open(self.file.path, "rb"))
 
     def _csv_blocks(self, names: list[str]) -> Iterator[Block]:
         skipped: list[int] = []
@@ -206,9 +215,7 @@ class TableReader:
                 pyarrow.csv.ReadOptions(
                     use_threads=False, block_size=BLOCK_BYTES, column_names=self.columns, skip_rows=head
                 ),
-                pyarrow.csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip
-                ),
+                pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip),
                 pyarrow.csv.ConvertOptions(
                     include_columns=names,
                     column_types=dict.fromkeys(names, pa.string()),
@@ -226,7 +233,7 @@ class TableReader:
         self.malformed = skipped
 
 
-def _has_more_than(stream: io.BufferedIOBase, head: int) -> bool:
+def _has_more_than(stream: BinaryIO, head: int) -> bool:
     """Whether rows follow the header, which Arrow takes for an error where there are none; rewinds the stream."""
     lines = [line for _, line in zip(range(head + 1), iter(stream.readline, b""), strict=False)]
     stream.seek(0)

@@ -1,4 +1,4 @@
-"""A table of a TOML file that knows where it stands: every wrong key or value is an error that names file, table, key."""
+"""A table of a TOML file that knows where it stands: every wrong key is an error that names file, table and key."""
 
 from __future__ import annotations
 

@@ -88,7 +88,9 @@ def write_meds(folder: Path, target: Path, shards: int = 3) -> Path:
         if not rows:
             rows += [(None, "MEDS_BIRTH", None), (admitted, "ICU_ADMISSION//medical", None)]
         static = name in DESCRIPTORS and minutes == 0
-        rows.append((None if static else admitted + datetime.timedelta(minutes=minutes), f"CHART//{name}", float(value)))
+        rows.append(
+            (None if static else admitted + datetime.timedelta(minutes=minutes), f"CHART//{name}", float(value))
+        )
     subjects = sorted(by_subject)
     for shard in range(shards):
         rows = [
