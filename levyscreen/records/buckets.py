@@ -28,6 +28,10 @@ class Buckets:
         self._count = 0
         self._files: list[IO[bytes]] = []
 
+    def __del__(self) -> None:
+        for file in self._files:
+            file.close()
+
     def add(self, **columns: NDArray[Any]) -> None:
         """Keep some rows, a column for each field of ROW. Raises LevyscreenError if the disk has no room for them."""
         rows = np.empty(len(columns["record"]), ROW)
@@ -48,7 +52,7 @@ class Buckets:
         """All that waits to the buckets' files, which have no names: no process leaves them behind."""
         if not self._files:
             self._files = [tempfile.TemporaryFile() for _ in range(BUCKETS)]  # noqa: SIM115
-        rows = np.concatenate(self._waiting)
+        rows = np.concatenate([*self._waiting, np.empty(0, ROW)])
         rows = rows[np.argsort(rows["record"] % BUCKETS, kind="stable")]
         bounds = np.searchsorted(rows["record"] % BUCKETS, np.arange(BUCKETS + 1))
         for file, start, stop in zip(self._files, bounds, bounds[1:], strict=False):
@@ -60,7 +64,7 @@ class Buckets:
         if not self._files:
             yield np.arange(records), np.concatenate([*self._waiting, np.empty(0, ROW)])
             return
-        self._write_out() if self._waiting else None
+        self._write_out()
         for bucket, file in enumerate(self._files):
             file.seek(0)
             yield np.arange(bucket, records, BUCKETS), np.frombuffer(file.read(), ROW)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import csv
 import datetime
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from levyscreen.records.mapping import Mapping, Rule
 from levyscreen.variables import DESCRIPTORS
 
 ADMITTED = datetime.datetime(2031, 5, 17, 22, 43)  # each record a day after the one before
@@ -19,7 +23,7 @@ ADMITTED = datetime.datetime(2031, 5, 17, 22, 43)  # each record a day after the
 def lines(folder: Path) -> Iterator[tuple[int, int, str, str]]:
     """(record, minutes, name, value as written) of every line but the RecordID."""
     for path in sorted(folder.glob("*.txt")):
-        for clock, name, value in list(csv.reader(path.open()))[1:]:
+        for clock, name, value in list(csv.reader(path.read_text().splitlines()))[1:]:
             hours, minutes = clock.split(":")
             if name != "RecordID":
                 yield int(path.stem), int(hours) * 60 + int(minutes), name, value
@@ -106,3 +110,56 @@ def write_meds(folder: Path, target: Path, shards: int = 3) -> Path:
     CodeMetadataSchema.validate(described)
     pq.write_table(described, target / "metadata" / "codes.parquet")
     return target
+
+
+def slow_long(rows: list[tuple[str, str, str, str]], mapping: Mapping) -> dict[str, tuple[list[Any], Counter[str]]]:
+    """What a long table of texts holds of each record, in the form of record_files.accounts: a row at a time.
+
+    Takes times in hours from admission and mappings without patterns, texts or windows.
+    """
+    rules = {code: rule for rule in mapping.rules for code in rule.codes}
+    names = mapping.variables.names
+    found: dict[str, tuple[list[Any], Counter[str]]] = {}
+    for subject, time, code, value in rows:
+        if not subject.strip():
+            continue
+        kept, counts = found.setdefault(subject.strip(), ([], Counter()))
+        word, number = _slow_class(rules.get(code.strip()), time, code, value, mapping)
+        if word != "ignored":
+            counts[word] += 1
+        if word in ("reading", "negative", "implausible", "repaired") and code.strip() in rules:
+            name = rules[code.strip()].name
+            if name in names:
+                kept.append((float(np.float32(float(time))), names.index(name), number, word))
+    return {subject: (sorted(kept), counts) for subject, (kept, counts) in found.items()}
+
+
+def _slow_class(rule: Rule | None, time: str, code: str, value: str, mapping: Mapping) -> tuple[str, float]:
+    if code.strip() in mapping.ignored:
+        return "ignored", 0.0
+    if rule is None:
+        return ("unknown_parameter" if code.strip() else "blank_parameter"), 0.0
+    fact = rule.target >= len(mapping.variables)
+    hours = float(time) if _is_number(time) else None
+    if hours is None and not fact:
+        return "bad_time", 0.0
+    if not _is_number(value):
+        return ("not_finite" if value.strip().lower() in ("nan", "inf", "-inf") else "not_a_number"), 0.0
+    number = float(value) * rule.factor + rule.offset
+    if fact:
+        return ("negative" if number < 0 else "descriptor"), number
+    if not 0 <= hours <= mapping.variables.horizon_hours:
+        return "outside_stay", number
+    variable = mapping.variables.variables[rule.target]
+    if number < 0 and not mapping.variables.negatives:
+        return "negative", number
+    low, high = variable.low, variable.high
+    outside = (low is not None and number < low) or (high is not None and number > high)
+    return ("implausible" if outside else "reading"), number
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

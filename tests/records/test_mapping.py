@@ -1,0 +1,133 @@
+"""A mapping file means one thing, or it is an error that names the file, the table and the key."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from levyscreen.errors import CohortError
+from levyscreen.records.mapping import Codes, Mapping, parse_mapping, read_mapping
+
+WHOLE = """
+source = "stays.csv"
+kind = "long"
+[columns]
+record = "stay"
+time = "hours"
+variable = "item"
+value = "value"
+[time]
+unit = "hours"
+[variables.HR]
+codes = ["pulse", "HR*"]
+unit = "bpm"
+low = 1
+high = 295
+[variables.Temp]
+codes = ["temp_c"]
+unit = "degC"
+also = [{ codes = ["temp_f"], factor = 0.5, offset = -17.0 }]
+[descriptors]
+age = {}
+"""
+
+
+def parsed(text: str = WHOLE, path: Path = Path("ward/my.toml")) -> Mapping:
+    return parse_mapping(path, text, tomllib.loads(text))
+
+
+def test_a_whole_mapping_has_variables_in_its_own_order_and_rules_for_each_code():
+    found = parsed()
+    assert found.variables.names == ("HR", "Temp")
+    assert (found.variables.name, found.variables.horizon_hours, found.variables.negatives) == ("my", 48.0, False)
+    assert [(r.name, r.target, r.codes, r.factor, r.offset) for r in found.rules] == [
+        ("HR", 0, ("pulse", "HR*"), 1.0, 0.0),
+        ("Temp", 1, ("temp_c",), 1.0, 0.0),
+        ("Temp", 1, ("temp_f",), 0.5, -17.0),
+        ("age", 2, ("age",), 1.0, 0.0),
+    ]
+
+
+def test_the_source_stands_beside_the_mapping():
+    assert parsed().source == Path("ward/stays.csv")
+    assert parsed(WHOLE.replace("stays.csv", "/data/stays.csv")).source == Path("/data/stays.csv")
+
+
+@pytest.mark.parametrize(
+    ("key", "hours"),
+    [
+        ("horizon_days = 2", 48),
+        ("horizon_hours = 24", 24),
+        ("horizon_minutes = 90", 1.5),
+        ("horizon_seconds = 9", 0.0025),
+    ],
+)
+def test_a_horizon_may_be_of_any_length_in_any_unit(key, hours):
+    assert parsed(f"{key}\n{WHOLE}").variables.horizon_hours == pytest.approx(hours, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "long"', "", r"my\.toml, at the top kind: is missing"),
+        ('kind = "long"', 'kind = "tall"', r"at the top kind: is 'tall', which is none of long, wide, meds"),
+        (
+            'record = "stay"',
+            'recrod = "stay"',
+            r"\[columns\] record: is missing: name the column that holds the record",
+        ),
+        ('unit = "hours"', 'unit = "weeks"', r"\[time\] unit: is 'weeks', which is none of timestamp, HH:MM, days"),
+        ('unit = "hours"', 'unit = "timestamp"\norigin = "admission"', r'\[time\] origin: cannot be "admission" where'),
+        (
+            'unit = "hours"',
+            'unit = "hours"\norigin = "column"',
+            r"\[time\] column: is missing: origin = \"column\" needs",
+        ),
+        ('unit = "hours"', 'unit = "hours"\ncode = "X"', r"\[time\] code: is for origin = \"code\" alone"),
+        ('unit = "bpm"', 'unitt = "bpm"', r"\[variables\.HR\] unitt: is no key here; did you mean unit\?"),
+        ("low = 1", "low = 300", r"\[variables\.HR\] low: is above high: 300 > 295"),
+        ("low = 1", 'low = "1"', r"\[variables\.HR\] low: must be a finite number, not '1'"),
+        ("factor = 0.5", "factor = 0", r"\[variables\.Temp\.also\] factor: is 0"),
+        ('"temp_f"', '"pulse"', r"at the top variables: gives the code 'pulse' to HR and to Temp: keep one"),
+        ("age = {}", "agee = {}", r"\[descriptors\] agee: is no key here; did you mean age\?"),
+        ("[variables.HR]", '[variables."a;b"]', r"\[variables\.a;b\]: has a name that cannot be shown in a list"),
+        ('source = "stays.csv"', 'sorce = "stays.csv"', r"at the top source: is missing; did you mean sorce\?"),
+        ('kind = "long"', 'kind = "long"\nhorizon_hours = 0', r"horizon_hours: must be above 0"),
+        ('kind = "long"', 'kind = "long"\nhorizon_hours = 2\nhorizon_days = 1', r"says again what horizon_hours says"),
+    ],
+)
+def test_what_it_cannot_mean_is_named_with_file_table_and_key(old, new, message):
+    assert old in WHOLE
+    with pytest.raises(CohortError, match=message):
+        parsed(WHOLE.replace(old, new))
+
+
+def test_a_mapping_that_is_no_toml_or_not_there_says_so(tmp_path):
+    with pytest.raises(CohortError, match=r"no such mapping file; levyscreen map COHORT writes a first one"):
+        read_mapping(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("source = ")
+    with pytest.raises(CohortError, match=r"bad\.toml is not a readable TOML file"):
+        read_mapping(tmp_path / "bad.toml")
+
+
+def test_an_exact_code_comes_before_a_pattern_and_a_variable_before_what_is_ignored():
+    codes = Codes(parsed(WHOLE + '[ignore]\ncodes = ["*", "temp_c"]\n'))
+    assert [codes.rule(c) for c in ("pulse", "HR, left", "temp_f", "age")] == [0, 0, 2, 3]
+    assert codes.rule("anything") == Codes.IGNORED
+    assert Codes(parsed()).rule("anything") == Codes.UNKNOWN
+
+
+def test_only_a_star_is_a_pattern():
+    codes = Codes(parsed(WHOLE.replace('"HR*"', '"a.c[1]?*"')))
+    assert codes.rule("a.c[1]? left") == 0
+    assert codes.rule("abc[1]? left") == Codes.UNKNOWN
+
+
+def test_a_code_that_fits_two_patterns_is_an_error():
+    codes = Codes(parsed(WHOLE.replace('"temp_c"', '"*left"')))
+    with pytest.raises(
+        CohortError, match=r"the code 'HR left' fits the patterns of HR and Temp; give it to one by name"
+    ):
+        codes.rule("HR left")
