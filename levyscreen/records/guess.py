@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from levyscreen.errors import CohortError
+from levyscreen.names import printable
 from levyscreen.records.aliases import FACT_ALIASES, KNOWN, known_as
 from levyscreen.records.cells import Words, times, words
 from levyscreen.records.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
@@ -119,8 +120,8 @@ def _sorted_out(
 
 
 def variable_name(code: str) -> str:
-    """A code as a variable's name: without what separates names in a list."""
-    return code.replace(",", "_").replace(";", "_")
+    """A code as a variable's name: all of it shows, and nothing in it separates names in a list."""
+    return printable(code).replace(",", "_").replace(";", "_")
 
 
 def _add(found: dict[str, list[Entry]], name: str, seen: Seen) -> None:

@@ -91,6 +91,8 @@ TYPICAL = {
     "SysABP": (70, 180),
     "DiasABP": (35, 100),
     "MAP": (45, 120),
+    "TroponinI": (0, 40),
+    "TroponinT": (0, 10),
     "Calcium": (6, 12),
     "Phosphate": (1.5, 8),
     "height": (120, 210),

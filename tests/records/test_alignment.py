@@ -1,0 +1,80 @@
+"""A model sees of a cohort the variables that it knows by name, in any order, and in its own unit or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from levyscreen.config import OURS
+from levyscreen.errors import ModelError
+from levyscreen.records.alignment import left_out
+from levyscreen.records.cohort import Cohort
+from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.variables import Variable, VariableSet
+from tests.learn.tiny import VARIABLES, cohort_of
+
+PLAIN = Preprocessor(VARIABLES, OURS, (0.0,) * 4, (1.0,) * 4)
+
+
+def of(*variables: Variable, lines, horizon_hours: float = 48.0) -> Cohort:
+    return cohort_of(lines, variables=VariableSet("ward", 1, horizon_hours, variables))
+
+
+BY_NAME = {v.name: v for v in VARIABLES.variables}
+
+
+def test_readings_at_one_time_stand_in_the_models_order_whatever_the_cohorts():
+    lines = [[(1, 0, 70.0), (1, 2, 37.0), (2, 3, 7.4), (2, 1, 1.0)], [(5, 2, 36.0), (5, 0, 80.0)]]
+    straight = PLAIN.apply(of(*VARIABLES.variables, lines=lines_sorted(lines)))
+    swapped = [[(t, 3 - v, x) for t, v, x in record] for record in lines]
+    turned = PLAIN.apply(of(*VARIABLES.variables[::-1], lines=lines_sorted(swapped)))
+    for name in ("offsets", "time", "variable", "value"):
+        assert np.array_equal(getattr(straight, name), getattr(turned, name)), name
+
+
+def lines_sorted(lines):
+    return [sorted(record) for record in lines]
+
+
+def test_variables_the_model_does_not_know_are_counted_and_named():
+    cohort = of(BY_NAME["Temp"], Variable("CRP", "mg/L", ""), lines=[[(1, 0, 37.0), (1, 1, 9.0), (2, 1, 8.0)]])
+    assert PLAIN.apply(cohort).value.tolist() == [37.0]
+    assert left_out(cohort, VARIABLES) == ("2 readings of 1 variables that the model does not know are not used: CRP",)
+
+
+def test_readings_after_the_models_horizon_are_counted_and_not_used():
+    cohort = of(BY_NAME["Temp"], lines=[[(48, 0, 37.0), (49, 0, 38.0)]], horizon_hours=72.0)
+    assert PLAIN.apply(cohort).value.tolist() == [37.0]
+    assert left_out(cohort, VARIABLES) == ("1 readings after the model's 48 hours are not used",)
+
+
+def test_nothing_is_said_where_nothing_is_left_out():
+    assert left_out(of(BY_NAME["Temp"], lines=[[(48, 0, 37.0)]]), VARIABLES) == ()
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (
+            replace(BY_NAME["Temp"], unit="degF"),
+            r"Temp is in degF in cohort tiny, in degC in the model: set unit = \"degC\", factor = 0\.555556, "
+            r"offset = -17\.7778 in its mapping",
+        ),
+        (replace(BY_NAME["HR"], unit=""), r"HR is in no unit in cohort tiny, in bpm in the model: set unit = \"bpm\""),
+    ],
+)
+def test_another_unit_is_an_error_that_names_both_and_the_factor_to_set(variable, message):
+    with pytest.raises(ModelError, match=message):
+        PLAIN.apply(of(variable, lines=[[(1, 0, 98.6)]]))
+
+
+def test_one_unit_may_be_written_in_several_ways():
+    for unit in ("°C", "celsius", "C"):
+        assert len(PLAIN.apply(of(replace(BY_NAME["Temp"], unit=unit), lines=[[(1, 0, 37.0)]])).value) == 1
+
+
+def test_no_variable_in_common_is_an_error_that_says_what_to_do():
+    with pytest.raises(ModelError, match=r"none by the same name: name them in the mapping as the model does"):
+        PLAIN.apply(of(Variable("temperature", "degC", ""), lines=[[(1, 0, 37.0)]]))

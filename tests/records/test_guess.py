@@ -1,0 +1,252 @@
+"""The first mapping of an unknown table is near enough: what it takes to make it right is counted here."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from levyscreen.errors import CohortError
+from levyscreen.records.aliases import known_as
+from levyscreen.records.cache import read_cohort
+from levyscreen.records.draft import draft
+from levyscreen.records.guess import guess
+from levyscreen.records.mapping import Mapping, parse_mapping
+from levyscreen.records.units import CONVERSIONS, TYPICAL, conversion, likely, same_unit
+
+RNG = np.random.default_rng(0)
+
+
+def mapped(source: Path) -> tuple[str, Mapping]:
+    text = draft(guess(source), source.parent)
+    return text, parse_mapping(source.parent / "m.toml", text, tomllib.loads(text))
+
+
+def write(path: Path, header, rows, delimiter=",") -> Path:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream, delimiter=delimiter)
+        writer.writerows([header, *rows] if header else rows)
+    return path
+
+
+# Tables as they are out there ----------------------------------------------------------------------------------------
+
+CHALLENGE_2019 = (
+    "HR|O2Sat|Temp|SBP|MAP|DBP|Resp|EtCO2|BaseExcess|HCO3|FiO2|pH|PaCO2|SaO2|AST|BUN|Alkalinephos|Calcium|Chloride|"
+    "Creatinine|Bilirubin_direct|Glucose|Lactate|Magnesium|Phosphate|Potassium|Bilirubin_total|TroponinI|Hct|Hgb|PTT|"
+    "WBC|Fibrinogen|Platelets|Age|Gender|Unit1|Unit2|HospAdmTime|ICULOS|SepsisLabel"
+).split("|")
+MEDIANS_2019 = (
+    "85 97 36.8 120 80 60 18 33 -1 24 0.4 7.38 41 97 41 17 74 8.3 106 0.94 0.4 127 1.8 2 3.3 4.1 0.9 0.3 30.6 10.3 32 "
+    "10.3 250 181 60 1 0 1 -50"
+).split()
+
+
+def test_a_folder_of_the_2019_challenge_needs_no_edit(tmp_path):
+    (tmp_path / "training").mkdir()
+    for patient in range(1, 4):
+        rows = [[*(f"{float(m) * RNG.uniform(0.99, 1.01):.4g}" for m in MEDIANS_2019), h, 0] for h in range(1, 30)]
+        for row in rows:
+            row[2] = "NaN"
+            row[35] = "1"
+        rows[0][2] = "36.9"
+        write(tmp_path / "training" / f"p{patient:06}.psv", CHALLENGE_2019, rows, "|")
+    _, found = mapped(tmp_path / "training")
+    assert (found.kind, found.columns.record, found.columns.time, found.time.unit) == (
+        "wide",
+        "@file",
+        "ICULOS",
+        "hours",
+    )
+    assert set(found.ignored) == {"Unit1", "Unit2", "HospAdmTime", "SepsisLabel"}
+    assert found.facts == ("age", "gender")
+    assert len(found.variables) == 34
+    assert found.variables.negatives  # a base excess is one
+    named = {rule.codes[0]: rule.name for rule in found.rules}
+    assert {named[c] for c in ("O2Sat", "Resp", "Bilirubin_total", "DBP", "Magnesium")} == {
+        "SpO2",
+        "RespRate",
+        "Bilirubin",
+        "DiasABP",
+        "Mg",
+    }
+    (tmp_path / "m.toml").write_text(draft(guess(tmp_path / "training"), tmp_path))
+    cohort = read_cohort(tmp_path / "m.toml", cache=False)
+    assert sorted(cohort.records.column("file").to_pylist()) == ["p000001", "p000002", "p000003"]
+    assert cohort.load().line_class.max() == 0
+
+
+def test_a_wide_table_with_ricus_names_needs_no_edit(tmp_path):
+    names = "alb alp alt ast be bicar bili bun ca cl crea crp dbp fgn fio2 glu hct hgb hr inr_pt k lact map mg na o2sat"
+    names = f"{names} pco2 ph phos plt po2 ptt resp sbp temp tnt urine wbc"
+    rows = {"stay_id": pa.array(np.repeat([11, 12], 50)), "time": pa.array(np.tile(np.arange(50), 2), pa.duration("s"))}
+    values = {name: RNG.normal(50, 1, 100) for name in names.split()}
+    values |= {"temp": RNG.normal(37, 0.1, 100), "fio2": RNG.normal(40, 1, 100)}
+    pq.write_table(pa.table(rows | values), tmp_path / "dyn.parquet")
+    text, found = mapped(tmp_path / "dyn.parquet")
+    assert {"HR", "RespRate", "HCO3", "SpO2", "INR", "Platelets", "DiasABP"} <= set(found.variables.names)
+    assert not [name for name in found.variables.names if name.islower()]
+    assert "factor = 0.01  # CHECK: values look like %; this makes 0-1" in text
+
+
+def test_a_long_table_of_an_electronic_record_is_read_by_its_columns_names(tmp_path):
+    start = datetime.datetime(2180, 1, 2, 3)
+    codes = {"220045": 85, "223761": 98.4, "223762": 36.9, "50912": 0.9, "50931": 6.8, "226755": 7}
+    rows = [
+        (
+            patient,
+            patient * 10 + 1,
+            start,
+            start + datetime.timedelta(minutes=11 * i),
+            code,
+            value * RNG.uniform(0.99, 1.01),
+        )
+        for patient in range(5)
+        for i in range(12)
+        for code, value in codes.items()
+    ]
+    path = write(
+        tmp_path / "chartevents.csv", ["subject_id", "stay_id", "intime", "charttime", "itemid", "valuenum"], rows
+    )
+    text, found = mapped(path)
+    assert (found.kind, found.columns.record, found.columns.subject) == ("long", "stay_id", "subject_id")
+    assert (found.time.unit, found.time.origin, found.time.column) == ("timestamp", "column", "intime")
+    by_code = {code: rule for rule in found.rules for code in rule.codes}
+    assert (by_code["223761"].name, by_code["223762"].name) == ("Temp", "Temp")
+    assert by_code["223761"].factor == pytest.approx(5 / 9)
+    assert by_code["223762"].factor == 1
+    assert by_code["50931"].factor == pytest.approx(18.016)
+    assert by_code["226755"].name == "226755"  # a variable like any other, with no unit and no range
+    assert "[variables.226755]" in text
+    assert "values look like mmol/L; this makes mg/dL" in text
+    (tmp_path / "m.toml").write_text(text)
+    cohort = read_cohort(tmp_path / "m.toml", cache=False)
+    assert cohort.load().line_class.max() == 0
+    assert float(cohort.time_hours.min()) == 0
+
+
+def test_a_meds_folder_is_known_by_its_layout_and_units_by_the_codes(tmp_path):
+    (tmp_path / "ward" / "data").mkdir(parents=True)
+    start = datetime.datetime(2180, 1, 2, 3)
+    rows = []
+    for subject in range(4):
+        rows += [(subject, None, "GENDER//F", None), (subject, None, "MEDS_BIRTH", None)]
+        rows += [(subject, start, "HOSPITAL_ADMISSION//EW", None), (subject, start, "DIAGNOSIS//ICD//10//I10", None)]
+        for i in range(10):
+            time = start + datetime.timedelta(hours=i)
+            rows += [(subject, time, "LAB//50931//mg/dL", 126.0), (subject, time, "LAB//50912//umol/L", 80.0)]
+    columns = list(zip(*rows, strict=True))
+    table = pa.table(
+        {
+            "subject_id": pa.array(columns[0], pa.int64()),
+            "time": pa.array(columns[1], pa.timestamp("us")),
+            "code": pa.array(columns[2]),
+            "numeric_value": pa.array(columns[3], pa.float32()),
+        }
+    )
+    pq.write_table(table, tmp_path / "ward" / "data" / "0.parquet")
+    text, found = mapped(tmp_path / "ward")
+    assert found.kind == "meds"
+    assert (found.time.origin, found.time.code) == ("code", "HOSPITAL_ADMISSION*")
+    assert found.variables.names == ("Glucose", "Creatinine")
+    assert [r.factor for r in found.rules[:2]] == pytest.approx([1, 1 / 88.42])
+    assert "DIAGNOSIS//ICD//10//I10" in text.split("# Not mapped")[1]
+    (tmp_path / "m.toml").write_text(text)
+    cohort = read_cohort(tmp_path / "m.toml", cache=False)
+    assert cohort.records.column("gender").to_pylist() == [0.0] * 4
+    assert cohort.records.column("n_unknown_parameter").to_pylist() == [1] * 4
+
+
+def test_a_text_without_a_header_gets_names_and_ticks_and_tags_are_seen(tmp_path):
+    ticks = 633790226051280329
+    rows = [
+        (p, f"tag{i % 4}", ticks + 270000 * i, 4.1 + i % 7, -1.5, "walking") for p in ("A", "B") for i in range(400)
+    ]
+    _, found = mapped(write(tmp_path / "sensors.txt", None, rows))
+    assert found.header == ("c1", "c2", "c3", "c4", "c5", "c6")
+    assert (found.columns.record, found.columns.variable, found.columns.time) == ("c1", "c2", "c3")
+    assert (found.time.scale[0], found.time.origin) == (1e-7, "first")
+    assert len(found.variables) == 8
+    assert found.variables.negatives
+    assert found.variables.horizon_hours < 0.01
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "expected"),
+    [
+        ("patient,hours,variable,value", "7,1.5,HR,80", ("patient", "hours", "hours")),
+        (
+            "patientunitstayid,observationoffset,name,value",
+            "7,95,HR,80",
+            ("patientunitstayid", "observationoffset", "minutes"),
+        ),
+        ("id,timestamp,code,value", "7,1700000000,HR,80", ("id", "timestamp", "seconds")),
+        ("id,time,code,value", "7,17.05.2031 10:00:00,HR,80", ("id", "time", "timestamp")),
+        ("id,time,code,value", "7,12:30,HR,80", ("id", "time", "HH:MM")),
+    ],
+)
+def test_what_a_time_is_comes_from_its_name_or_its_look(header, row, expected, tmp_path):
+    path = write(tmp_path / "t.csv", header.split(","), [row.split(",")] * 30)
+    _, found = mapped(path)
+    assert (found.columns.record, found.columns.time, found.time.unit) == expected
+
+
+def test_a_table_without_any_time_is_an_error_that_names_the_columns(tmp_path):
+    path = write(tmp_path / "t.csv", ["a", "b"], [("x", "y")] * 3)
+    with pytest.raises(CohortError, match=r"none of its columns can be a time \(a, b\); name one of them time"):
+        guess(path)
+
+
+def test_every_name_and_text_survives_the_way_through_toml(tmp_path):
+    odd = ['a "quoted" name', "tab\there", "ünï", "x.y", "back\\slash", "a,b;c"]
+    rows = [(1, hour, name, hour) for name in odd for hour in range(30)]
+    _, found = mapped(write(tmp_path / "t.csv", ["id", "hours", "code", "value"], rows))
+    assert {code for rule in found.rules for code in rule.codes} == set(odd)
+
+
+# What is known -------------------------------------------------------------------------------------------------------
+
+
+def test_every_conversion_leads_from_an_unusual_median_to_a_usual_one():
+    for known in CONVERSIONS:
+        for name in known.variables:
+            middle = sum(TYPICAL[name]) / 2
+            other = (middle - known.offset) / known.factor
+            usual, found = likely(name, other)
+            assert usual or found is not None, name
+            assert conversion(name, known.other, known.unit) == known
+
+
+def test_units_are_one_however_they_are_written():
+    assert same_unit("mmol/L", "MMOL/l")
+    assert same_unit("K/uL", "10^9/L")
+    assert not same_unit("mg/dL", "mmol/L")
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("Heart Rate", "HR"),
+        ("LOINC//8867-4", "HR"),
+        ("LAB//50912//mg/dL", "Creatinine"),
+        ("CHART//Temp", "Temp"),
+        ("sex", "gender"),
+        ("O2 saturation pulseoxymetry", "SpO2"),
+        ("heart failure", None),
+    ],
+)
+def test_usual_variables_are_known_by_name_code_and_part_of_a_code(code, name):
+    assert known_as(code) == name
+
+
+def test_a_check_stands_where_a_guess_is_weak_and_nowhere_in_a_plain_table(tmp_path):
+    rows = [(1, hour, "HR", 80) for hour in range(30)]
+    text, _ = mapped(write(tmp_path / "t.csv", ["id", "hours", "code", "value"], rows))
+    assert len(re.findall("CHECK", text)) == 2  # the head, and the unit of time
