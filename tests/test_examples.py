@@ -1,4 +1,4 @@
-"""The sample cohort is what its README says: whole, of every kind, and what the stated rule gives."""
+"""The sample cohort and the table beside it are what their README says: whole, and what the stated rule gives."""
 
 import importlib.util
 from pathlib import Path
@@ -60,3 +60,48 @@ def test_a_folder_with_other_files_is_not_written_to(rule, tmp_path):
     with pytest.raises(SystemExit, match=r"holds 1 other files, for instance notes\.md"):
         rule.main([str(SAMPLE), str(tmp_path)])
     assert [p.name for p in tmp_path.iterdir()] == ["notes.md"]
+
+
+# A table of one's own -----------------------------------------------------------------------------------------------
+
+OWN = EXAMPLES / "own-tables"
+
+
+@pytest.fixture(scope="module")
+def own():
+    return read_cohort(OWN / "chart.toml", cache=False)
+
+
+def test_the_table_is_what_its_script_makes_of_the_sample(tmp_path):
+    spec = importlib.util.spec_from_file_location("make_own_tables", EXAMPLES / "make_own_tables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main([str(SAMPLE), str(tmp_path / "chart.csv")])
+    assert (tmp_path / "chart.csv").read_bytes() == (OWN / "chart.csv").read_bytes()
+
+
+def test_the_mapping_is_the_first_one_but_for_what_it_ignores(tmp_path):
+    from levyscreen.records.draft import draft
+    from levyscreen.records.guess import guess
+
+    first, edited = draft(guess(OWN / "chart.csv"), OWN), (OWN / "chart.toml").read_text()
+    assert edited.split("\n[ignore]")[0].rstrip() == first.split("\n# Not mapped")[0].rstrip()
+
+
+def test_its_mapping_brings_the_records_back_in_their_own_units(own, cohort):
+    sample_row = {f"S-{i}": row for row, i in enumerate(cohort.records.column("record_id").to_pylist())}
+    for row, label in enumerate(own.records.column("file").to_pylist()):
+        theirs, ours = (c.part(r, r + 1) for c, r in ((cohort, sample_row[label]), (own, row)))
+        for name in ("HR", "Temp", "Glucose"):
+            mine, other = (c.value[np.array(c.variables.names)[c.variable] == name] for c in (ours, theirs))
+            assert mine == pytest.approx(other[other >= 0], rel=2e-3)
+    assert len(own) == 12
+    assert own.records.column("n_unknown_parameter").to_pylist() == [0] * 12
+
+
+def test_the_shipped_model_screens_it(own, shipped):
+    from levyscreen.screen import screen
+
+    scores = screen(own, shipped).scores
+    assert (scores["status"] == "scored").all()
+    assert scores["flagged"].sum() == 1

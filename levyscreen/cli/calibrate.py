@@ -40,7 +40,9 @@ def command(
     where = machine.device(device)
     levels = [_level(word) for word in common.strings(level) or ()]
     found = common.read(cohort, no_cache)
-    calibrated = calibrate(load_model(model, where), found, where, chosen, by, levels)
+    loaded = load_model(model, where)
+    common.note_left_out(found, loaded)
+    calibrated = calibrate(loaded, found, where, chosen, by, levels)
     for name, fitted in calibrated.calibrations.items():
         facts = fitted.provenance
         common.stderr(

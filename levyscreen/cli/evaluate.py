@@ -28,4 +28,6 @@ def command(
     machine.prepare()
     where = machine.device(device)
     loaded = load_model(model, where)
-    typer.echo(evaluation_markdown(loaded.name, evaluate(loaded, common.read(cohort, no_cache), where)))
+    found = common.read(cohort, no_cache)
+    common.note_left_out(found, loaded)
+    typer.echo(evaluation_markdown(loaded.name, evaluate(loaded, found, where)))

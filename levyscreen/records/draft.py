@@ -152,7 +152,7 @@ def _rest(guess: Guess) -> Iterator[str]:
         yield f"{_codes_key(guess)} = {texts([*guess.ignored, *_starts(guess)])}"
     if guess.left:
         values = sum(s.count for s in guess.left)
-        yield f"\n# Not mapped, and so counted as unknown: {values:,} values of {len(guess.left):,} codes"
+        yield f"\n# Not mapped, and so counted as unknown: {values:,} values of {len(guess.left):,} code(s)"
         for seen in guess.left[:NAMED_LEFT]:
             yield f"#   {text(seen.code)}  {seen.count:,} values, {seen.numeric:,} of them numbers"
 

@@ -26,7 +26,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 # In the order of preference.
-STAY = _names("stay_id icustay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id")
+STAY = _names("stay_id icustay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id stay")
 SUBJECT = _names("subject_id subject patient_id patient person_id pid record_id record caseid episode_id series_id id")
 TIME = _names(
     """time charttime chart_time timestamp datetime date_time measured_at measurement_datetime observation_time

@@ -126,7 +126,7 @@ def test_a_mapped_cohort_written_as_parquet_is_a_cohort(run, ward):
 
 
 def test_a_model_trains_calibrates_and_screens_on_a_vocabulary_of_its_own(run, monkeypatch):
-    """The Activity data through the mapping that levyscreen map guesses: a network as small as can be, for one epoch."""
+    """The Activity data by the mapping that levyscreen map guesses: a network as small as can be, for one epoch."""
     source = next((path for path in ACTIVITY if path.is_file()), None)
     if source is None:
         pytest.skip("ConfLongDemo_JSI.txt.gz is not in shared/data/activity")
@@ -139,7 +139,7 @@ def test_a_model_trains_calibrates_and_screens_on_a_vocabulary_of_its_own(run, m
     assert code == 0, err
     config = json.loads(Path("own-model/config.json").read_text())
     assert config["model"]["variables"] == 12
-    code, out, err = run("screen", "activity.toml", "--model", "own-model", "--top-decile", "--signal", "deviation")
+    code, _, err = run("screen", "activity.toml", "--model", "own-model", "--top-decile", "--signal", "deviation")
     assert code == 0, err
     found = scores("activity")
     assert (found["status"] == "scored").all()

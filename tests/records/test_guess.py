@@ -42,22 +42,24 @@ CHALLENGE_2019 = (
     "HR|O2Sat|Temp|SBP|MAP|DBP|Resp|EtCO2|BaseExcess|HCO3|FiO2|pH|PaCO2|SaO2|AST|BUN|Alkalinephos|Calcium|Chloride|"
     "Creatinine|Bilirubin_direct|Glucose|Lactate|Magnesium|Phosphate|Potassium|Bilirubin_total|TroponinI|Hct|Hgb|PTT|"
     "WBC|Fibrinogen|Platelets|Age|Gender|Unit1|Unit2|HospAdmTime|ICULOS|SepsisLabel"
-).split("|")
+)
 MEDIANS_2019 = (
     "85 97 36.8 120 80 60 18 33 -1 24 0.4 7.38 41 97 41 17 74 8.3 106 0.94 0.4 127 1.8 2 3.3 4.1 0.9 0.3 30.6 10.3 32 "
     "10.3 250 181 60 1 0 1 -50"
-).split()
+)
 
 
 def test_a_folder_of_the_2019_challenge_needs_no_edit(tmp_path):
     (tmp_path / "training").mkdir()
     for patient in range(1, 4):
-        rows = [[*(f"{float(m) * RNG.uniform(0.99, 1.01):.4g}" for m in MEDIANS_2019), h, 0] for h in range(1, 30)]
+        rows = [
+            [*(f"{float(m) * RNG.uniform(0.99, 1.01):.4g}" for m in MEDIANS_2019.split()), h, 0] for h in range(1, 30)
+        ]
         for row in rows:
             row[2] = "NaN"
             row[35] = "1"
         rows[0][2] = "36.9"
-        write(tmp_path / "training" / f"p{patient:06}.psv", CHALLENGE_2019, rows, "|")
+        write(tmp_path / "training" / f"p{patient:06}.psv", CHALLENGE_2019.split("|"), rows, "|")
     _, found = mapped(tmp_path / "training")
     assert (found.kind, found.columns.record, found.columns.time, found.time.unit) == (
         "wide",

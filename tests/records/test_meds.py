@@ -41,7 +41,13 @@ def test_a_round_trip_through_meds_loses_no_reading(ward, sample):
     names, lines_ = np.array(found.variables.names), found.load()
     record = np.repeat(found.records.column("record_id").to_numpy(), np.diff(found.offsets))
     back = sorted(
-        zip(record.tolist(), lines_.time_hours.tolist(), names[lines_.variable].tolist(), lines_.value.tolist())
+        zip(
+            record.tolist(),
+            lines_.time_hours.tolist(),
+            names[lines_.variable].tolist(),
+            lines_.value.tolist(),
+            strict=True,
+        )
     )
     minutes = {
         (r, float(np.float32(m / 60)), n, float(v)) for r, m, n, v in lines(SAMPLE) if n in found.variables.names
