@@ -1,0 +1,59 @@
+"""Cells as labels, numbers and times: the fast path of timestamps says what the careful one does."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from levyscreen.records.cells import clock_minutes, microseconds, numbers, times, words
+from levyscreen.records.mapping import Time
+
+STAMPS = Time("timestamp", (1.0, 3.6e9), None, "first", None, None)
+
+
+def test_timestamps_at_once_are_those_read_one_by_one():
+    rng = np.random.default_rng(0)
+    seconds = rng.integers(-(10**9), 7 * 10**9, 500)
+    texts = [str(np.datetime64(int(s), "s")).replace("T", " ") for s in seconds]
+    texts += [f"{text}.{i:06}" for i, text in enumerate(texts[:50])] + [text[:10] for text in texts[:50]]
+    at_once = times(pa.array(texts), "t", STAMPS).time
+    assert at_once.tolist() == [microseconds(text, None) for text in texts]
+    # One that Arrow does not take sends the whole block the careful way.
+    careful = times(pa.array([*texts, "soon"]), "t", STAMPS).time
+    assert careful[:-1].tolist() == at_once.tolist()
+    assert math.isnan(careful[-1])
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("00:07", 7), ("120:30", 7230), ("1:00:30", 60.5), (" 48:00 ", 2880)])
+def test_a_clock_may_go_beyond_a_day_and_have_seconds(text, minutes):
+    assert clock_minutes(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["", "7", "7:60", "a:00", "-1:00"])
+def test_what_is_no_clock_is_no_time(text):
+    assert math.isnan(clock_minutes(text))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([7, 7, 8, None], pa.int64()),
+        pa.array([7.0, 7.0, 8.0, None]),
+        pa.array(["7", " 7 ", "8", None]),
+        pa.array(["7", "7", "8", None]).dictionary_encode(),
+        pa.array(["7", "7", "8", ""], pa.large_string()),
+    ],
+)
+def test_an_id_is_one_label_whatever_the_columns_type(column):
+    found = words(column)
+    assert [found.words[i] for i in found.which] == ["7", "7", "8", ""]
+
+
+def test_a_float32_is_the_shortest_decimal_and_a_float64_what_it_is():
+    short = numbers(pa.array([36.6, 1e-3, None, math.inf], pa.float32()), "x")
+    assert short.value.tolist() == [36.6, 0.001, 0.0, 0.0]
+    assert short.empty.tolist() == [False, False, True, False]
+    assert numbers(pa.array([36.599998474121094]), "x").value.tolist() == [36.599998474121094]
