@@ -327,6 +327,14 @@ def test_options_fall_back_to_the_environment_then_to_a_toml_file(done, ward, mo
     [
         ("seed = 3\n", "has 'seed' outside a table: put it under its command"),
         ("[screen", "is not a readable TOML file"),
+        ("x = " + "[" * 5000, "is not a readable TOML file"),
+        ("[scren]\nseed = 3\n", "has a table [scren], but there is no such command: use screen"),
+        ("[screen]\nsed = 3\n", "has 'sed' in [screen], which has no such option: use seed"),
+        ("[screen]\nzzz = 3\n", "has 'zzz' in [screen], which has no such option: use cohort, compare, device, "),
+        ("[train]\nmember = 3\n", "has 'member' in [train], which has no such option: use members"),
+        ("[cache]\nfolder = 'x'\n", "has 'folder' in [cache], which has no such option: delete it"),
+        ("[screen]\ntop-decile = true\ntop_decile = false\n", "has one option twice in [screen]"),
+        ("[screen]\nseed = [1]\n", "has neither a text nor a number nor true or false as 'seed' in [screen]"),
     ],
 )
 def test_a_toml_file_that_is_none_is_wrong_usage(run, ward, text, message):
@@ -373,6 +381,45 @@ def test_continuum_takes_ids_or_a_file_of_them_and_refuses_other_words(done, run
     code, _, err = run("continuum", ward, "--level", "0.5")
     assert code == 1
     assert "no interval at level 0.5: calibrated at 0.8, 0.9, 0.95" in err
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"1\n2\nx3\n", "ids.txt, line 3 is no id"),
+        (b"1\n7_3\n", "ids.txt, line 2 is no id"),
+        ("1\n٣\n".encode(), "ids.txt, line 2 is no id"),
+        (b"1\xff", "--records ids.txt cannot be read as UTF-8 text"),
+        (b" \n", "--records names no record: leave it out for all of them"),
+    ],
+)
+def test_a_list_of_records_that_is_not_plain_is_wrong_usage(run, ward, data, message):
+    Path("ids.txt").write_bytes(data)
+    code, _, err = run("continuum", ward, "--records", "ids.txt")
+    assert code == 2
+    assert message in err
+
+
+def test_a_list_of_records_may_be_longer_than_a_path_and_its_ids_are_not_repeated(run, ward):
+    code, _, err = run("continuum", ward, "--records", ",".join(["132539"] * 99 + ["x"]))
+    assert code == 2
+    assert "its item 100 is no id" in err
+    assert "132539" not in err
+
+
+def test_what_was_screened_last_is_nothing_if_the_note_of_it_is_damaged(run):
+    Path("levyscreen-out").mkdir()
+    for text in ("", "[]", "{}", '{"cohort": "x"}', "[" * 5000):
+        Path("levyscreen-out/last.json").write_text(text)
+        assert run("continuum")[0] == 2
+
+
+def test_a_cohort_whose_name_is_markup_is_shown_by_that_name(done, tmp_path):
+    files = {"[bold].txt": "x", "1.txt": CLEAN.format(id=1)}
+    out, _ = done("validate", write_folder(tmp_path / "set[red]\x1b[31m", files))
+    assert "set[red]_x1b[31m: 2 records" in out
+    assert "[bold].txt" in out
+    assert "\x1b" not in out
 
 
 def test_plot_draws_a_record_of_the_cohort_last_screened(done, run, ward):

@@ -66,6 +66,8 @@ def judged(path: Path) -> tuple[str, Cohort | None]:
         cohort = read_cohort(path, cache=False)
     except CohortError as error:
         return (REFUSED if str(path) in str(error) else f"an error that names no file: {error}"), None
+    except Exception as error:
+        return f"raised {error!r}", None
     return (NAMED if cohort.records["problem"].null_count < len(cohort) else READ), cohort
 
 

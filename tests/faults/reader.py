@@ -21,7 +21,7 @@ from levyscreen.records.lines import read_lines, read_lines_one_by_one
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.variables import PHYSIONET2012
 from tests.conftest import SAMPLE
-from tests.faults import names
+from tests.faults import names, tables
 from tests.faults.hostile import blocks, pick, write_tar
 from tests.faults.mutations import Draw, mutated
 from tests.faults.row import Row
@@ -221,5 +221,6 @@ ROWS: tuple[Row, ...] = (
         1,
         8,
     ),
+    *tables.ROWS,
     *names.ROWS,
 )
