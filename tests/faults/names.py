@@ -156,20 +156,20 @@ ROWS = (
         "inert in CSV, terminal, Markdown; results lie where they should",
         live_names,
         12,
-        400,
+        200,
     ),
     Row(
         "levyscreen.toml damaged in any way, or of unknown commands and options",
         "wrong usage that names the file; nothing ignored in silence",
         a_settings_file,
         100,
-        5000,
+        3000,
     ),
     Row(
         "a --records list damaged in any way",
         "wrong usage, or every number that stands in it",
         a_list_of_records,
         100,
-        5000,
+        3000,
     ),
 )

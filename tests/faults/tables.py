@@ -190,13 +190,13 @@ ROWS = (
         "refused by its folder's name, or the same cohort",
         an_edited_parquet_cohort,
         80,
-        3000,
+        1500,
     ),
     Row(
         "a USHCN file damaged in any way",
         "refused by its name, or what a naive reader makes of it",
         an_edited_ushcn_file,
         80,
-        3000,
+        1500,
     ),
 )
