@@ -170,9 +170,7 @@ def recall(instead: str = "continuum COHORT") -> dict[str, Any]:
             return {name: found[name] for name in ("cohort", "model", "protocol")} | {"out": found.get("out")}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise UsageError(
-        f"no cohort was screened from this folder yet: type levyscreen {instead}, or screen one first"
-    )
+    raise UsageError(f"no cohort was screened from this folder yet: type levyscreen {instead}, or screen one first")
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:

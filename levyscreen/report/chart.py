@@ -54,7 +54,7 @@ class Frame:
         """Path of strokes without length, whose round ends are what is seen."""
         return "".join(f"M{left} {top}h0" for left, top in self.places(x, y).tolist())
 
-    def x_ticks(self, most: int = 8) -> list[tuple[int, str]]:
+    def x_ticks(self, most: int = 6) -> list[tuple[int, str]]:
         """Place and label of each tick below."""
         found = ticks(*self.x_range, most)
         places = self.places([v for v, _ in found], [self.y_range[0]] * len(found))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from levyscreen.calibrate import Calibration
     from levyscreen.report.asking import Asked
 
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 1000, 640, 110, 20, 90
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 640, 110, 40, 20, 90
 LOWEST_LEVEL = 0.7  # shown
 TWO_SIDED_95 = 1.96
 FEWEST = 30  # targets of a variable whose coverage is listed
@@ -95,4 +95,4 @@ def _by_variable(asked: Asked, calibration: Calibration) -> list[dict[str, Any]]
 
 
 def _frame(x_range: tuple[float, float], y_range: tuple[float, float]) -> Frame:
-    return Frame(LEFT, TOP, WIDTH - LEFT - 20, HEIGHT - TOP - BOTTOM, x_range, y_range)
+    return Frame(LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM, x_range, y_range)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from levyscreen.store import Model
 
 GRID = 96  # times: every half hour of 48
+PARTS = 8  # of the stay, between its ticks: six hours of 48
 # In units of the picture, some 0.6 pixels each on a screen.
-WIDTH, LEFT, RIGHT, TITLE, TALL, FLAT, GAP, BOTTOM = 1600, 120, 20, 44, 190, 36, 6, 70
+WIDTH, LEFT, RIGHT, TITLE, TALL, FLAT, GAP, BOTTOM = 1600, 120, 20, 44, 190, 36, 22, 70
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,9 @@ def _course(
     preprocessor: Preprocessor, timeline: Timeline, place: int, name: str, seen: Readings, hidden: Readings
 ) -> Course:
     index = preprocessor.variables.names.index(name)
-    columns = {column: timeline.columns[column][place, index] for column in ("prediction", "lower", "upper", "evidence")}
+    columns = {
+        column: timeline.columns[column][place, index] for column in ("prediction", "lower", "upper", "evidence")
+    }
     panel = Panel(
         preprocessor.variables.variables[index],
         *_readings(preprocessor, index, seen),
@@ -92,7 +95,7 @@ def picture(record_id: int, drawn: list[Course], hours: float) -> dict[str, Any]
         "title": f"Record {record_id}: {', '.join(course.panel.variable.name for course in drawn)}",
         "description": "; ".join(_in_words(course) for course in drawn),
         "panels": panels,
-        "hours": [(left, label) for left, label in panels[-1]["below"].x_ticks()],
+        "hours": [(LEFT + (WIDTH - LEFT - RIGHT) * i // PARTS, f"{hours * i / PARTS:g}") for i in range(PARTS + 1)],
     }
 
 
