@@ -23,9 +23,9 @@ def write_text(path: Path, text: str) -> None:
 
 def write_private(path: Path, text: str) -> None:
     """Writes UTF-8 text that only the file's owner may read, from its first byte on."""
-    with replacing(path) as temporary:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with replacing(path) as temporary, os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+        file.write(text.encode())
 
 
 def write_json(path: Path, data: Any) -> None:

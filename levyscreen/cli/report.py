@@ -49,6 +49,4 @@ def command(
         page = report(screened, found, loaded, known, patients, tuple(sys.argv[1:]), where, done)
     path = output or folder / "report.html"
     write(path, page)
-    common.stderr(
-        f"written to {path}, {len(page.encode()) / 1e6:.1f} MB; it holds data of patients, readable to you alone"
-    )
+    common.stderr(f"written to {path}, {len(page.encode()) / 1e6:.1f} MB; it holds patients' data")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ def ask_again(
     facts = screened.provenance
     settings = ScreenSettings(facts["hide"], facts["seed"], facts["flag"], facts["signal"])
     ids = _flagged(screened)
-    answered: list[tuple[Floats, ...]] = []
+    answered: list[tuple[NDArray[Any], ...]] = []
     flagged: list[tuple[Readings, Readings]] = []
     for first, part in cohort.windows(WINDOW_RECORDS):
         subjects = select(part, model, settings, screened.most_readings)
@@ -81,7 +81,8 @@ def ask_again(
     if not answered:
         raise UsageError(f"no record of {screened.folder} was scored: there is nothing to report")
     seen, hidden = (_ordered(parts, ids) for parts in zip(*flagged, strict=True))
-    return Asked(*(np.concatenate(column) for column in zip(*answered, strict=True)), seen, hidden)
+    record, variable, truth, prediction, doubt, scale = (np.concatenate(c) for c in zip(*answered, strict=True))
+    return Asked(record, variable, truth, prediction, doubt, scale, seen, hidden)
 
 
 def _flagged(screened: Screened) -> NDArray[np.int64]:
@@ -90,7 +91,7 @@ def _flagged(screened: Screened) -> NDArray[np.int64]:
     return ids.to_numpy(dtype=np.int64)
 
 
-def _kept(model: Model, signal: str, answers: Answers, first: int) -> tuple[Floats, ...]:
+def _kept(model: Model, signal: str, answers: Answers, first: int) -> tuple[NDArray[Any], ...]:
     """Columns of Asked."""
     scale = model.require_calibration().scale_of(answers)
     doubt = scale if signal == "calibrated" else answers.signal(SIGNALS[signal])

@@ -1,8 +1,8 @@
 """Data to SVG paths in whole units, a few kilobytes a picture.
 
-A page has a picture for each flagged patient, some four hundred for 4,000 records: at that number matplotlib's fifth of a
-second and thirty kilobytes for each would make the page slow to write and too large to send. What stands around the
-paths is in templates, how they look in the page's sheet.
+A page has a picture for each flagged patient, some four hundred for 4,000 records: at that number matplotlib's fifth
+of a second and thirty kilobytes for each would make the page slow to write and too large to send. What stands around
+the paths is in templates, how they look in the page's sheet.
 """
 
 from __future__ import annotations

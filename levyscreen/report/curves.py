@@ -91,7 +91,8 @@ def _by_variable(asked: Asked, calibration: Calibration) -> list[dict[str, Any]]
     rows = found[(found["variable"] != "overall") & (found["n"] >= FEWEST)]
     rows = rows.reindex(rows[f"gap_{level}"].abs().sort_values(ascending=False, kind="stable").index)
     columns = {"variable": "variable", "n": "n", f"coverage_{level}": "coverage", f"width_{level}": "width"}
-    return [{"level": level} | row for row in rows[[*columns]].rename(columns=columns).to_dict("records")]
+    named = rows[[*columns]].rename(columns=columns)
+    return [dict(zip(named.columns, row, strict=True), level=level) for row in named.itertuples(index=False)]
 
 
 def _frame(x_range: tuple[float, float], y_range: tuple[float, float]) -> Frame:

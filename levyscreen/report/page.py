@@ -134,7 +134,8 @@ def _pictures(
         return
     template = environment.get_template("timeline.svg.j2")
     scores = screened.scores[screened.scores["flagged"]].dropna(subset="record_id")
-    variables = {int(i): tuple(filter(None, w.split(";"))) for i, w in zip(scores.record_id, scores.worst_variables)}
+    worst = [tuple(filter(None, names.split(";"))) for names in scores["worst_variables"]]
+    variables = dict(zip(scores["record_id"].tolist(), worst, strict=True))
     total = 0
     hours = model.preprocessor.variables.horizon_hours
     for place, (record_id, drawn) in enumerate(courses(model, asked, variables, LEVEL, device), 1):
@@ -164,7 +165,8 @@ def _counts(screened: Screened) -> dict[str, Any]:
 
 def _flagged(screened: Screened, pictures: dict[int, Any]) -> list[dict[str, Any]]:
     """A row for each flagged record, the least trusted first."""
-    rows = screened.scores[screened.scores["flagged"]].to_dict("records")
+    frame = screened.scores[screened.scores["flagged"]]
+    rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False)]
     for row in rows:
         row["worst_variables"] = (row["worst_variables"] or "").replace(";", ", ")
         row["picture"] = pictures.get(row["record_id"])

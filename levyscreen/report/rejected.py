@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from levyscreen import schema
 from levyscreen.types import LineClass
 
@@ -38,10 +36,10 @@ RECORDS = {
 
 def lines(records: pa.Table, rejects: pd.DataFrame) -> list[dict[str, Any]]:
     """A row for each class of lines that are no readings as they stand, the most frequent first, with examples."""
-    of_all = int(np.sum(records.column("n_lines").to_numpy(zero_copy_only=False)))
+    of_all = _sum(records, "n_lines")
     rows = []
     for line_class, meaning in LINES.items():
-        count = int(np.sum(records.column(schema.count_column(line_class)).to_numpy(zero_copy_only=False)))
+        count = _sum(records, schema.count_column(line_class))
         if count:
             name = line_class.name.lower()
             some = rejects[rejects["line_class"] == name].head(EXAMPLES)
@@ -56,6 +54,12 @@ def lines(records: pa.Table, rejects: pd.DataFrame) -> list[dict[str, Any]]:
                 }
             )
     return sorted(rows, key=lambda row: -row["count"])
+
+
+def _sum(records: pa.Table, column: str) -> int:
+    import pyarrow.compute as pc
+
+    return pc.sum(records.column(column)).as_py() or 0
 
 
 def unranked(scores: pd.DataFrame, records: pa.Table) -> list[dict[str, Any]]:

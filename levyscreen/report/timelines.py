@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from levyscreen.store import Model
 
 GRID = 96  # times: every half hour of 48
+DRAWN = ("prediction", "lower", "upper", "evidence")
 PARTS = 8  # of the stay, between its ticks: six hours of 48
 # In units of the picture, some 0.6 pixels each on a screen.
 WIDTH, LEFT, RIGHT, TITLE, TALL, FLAT, GAP, BOTTOM = 1600, 120, 20, 44, 190, 36, 22, 70
@@ -63,9 +64,7 @@ def _course(
     preprocessor: Preprocessor, timeline: Timeline, place: int, name: str, seen: Readings, hidden: Readings
 ) -> Course:
     index = preprocessor.variables.names.index(name)
-    columns = {
-        column: timeline.columns[column][place, index] for column in ("prediction", "lower", "upper", "evidence")
-    }
+    columns = {column: timeline.columns[column][place, index] for column in DRAWN}
     panel = Panel(
         preprocessor.variables.variables[index],
         *_readings(preprocessor, index, seen),
