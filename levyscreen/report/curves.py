@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from levyscreen.calibrate import Calibration
     from levyscreen.report.asking import Asked
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 640, 110, 40, 20, 90
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 640, 130, 40, 20, 90
 LOWEST_LEVEL = 0.7  # shown
 TWO_SIDED_95 = 1.96
 FEWEST = 30  # targets of a variable whose coverage is listed
