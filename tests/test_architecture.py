@@ -90,7 +90,8 @@ def users_of(package):
         ("estimators", {"estimators", "model", "types", "errors", "config", "operator"}),
         (
             "report",
-            {"report", "judging", "records", "calibrate", "questions", "screen", "continuum", "plot", "outputs", *CORE},
+            {"report", "judging", "records", "calibrate", "questions", "screen", "continuum", "plot"}
+            | {"outputs", "store", *CORE},
         ),
     ],
 )
