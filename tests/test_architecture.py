@@ -88,7 +88,11 @@ def users_of(package):
         ("records", {"records", *CORE}),
         ("learn", {"learn", "model", "records", "calibrate", *CORE}),
         ("estimators", {"estimators", "model", "types", "errors", "config", "operator"}),
-        ("report", {"report", "judging", "records", "schema", "types", "names"}),
+        (
+            "report",
+            {"report", "judging", "records", "calibrate", "questions", "screen", "continuum", "plot"}
+            | {"outputs", "store", *CORE},
+        ),
     ],
 )
 def test_a_part_knows_only_the_parts_below_it(part, allowed):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, study, train, validate
+from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, report, screen, study, train, validate
 from levyscreen.cli.common import stderr
 from levyscreen.cli.defaults import read_defaults
 from levyscreen.errors import LevyscreenError, UsageError
@@ -33,6 +33,7 @@ app.command("train")(train.command)
 app.command("calibrate")(calibrate.command)
 app.command("evaluate")(evaluate.command)
 app.command("plot")(plot.command)
+app.command("report")(report.command)
 app.command("study")(study.command)
 app.command("validate")(validate.command)
 app.add_typer(cache.app, name="cache")

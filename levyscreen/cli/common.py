@@ -152,26 +152,25 @@ def rendered(renderable: RenderableType) -> bytes:
     return captured.get().encode()
 
 
-def remember(cohort: Path, model: str, protocol: str | None) -> None:
-    """Notes what was screened last from this folder, for `continuum` without a COHORT."""
+def remember(cohort: Path, model: str, protocol: str | None, out: Path | None = None) -> None:
+    """Notes what was screened last from this folder, for `continuum` without a COHORT and `report` without an OUT."""
     from levyscreen.outputs import sealed, write_json
 
-    write_json(LAST, sealed({"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}))
+    asked = {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}
+    write_json(LAST, sealed(asked | {"out": None if out is None else str(out.resolve())}))
 
 
-def recall() -> dict[str, Any]:
-    """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
+def recall(instead: str = "continuum COHORT") -> dict[str, Any]:
+    """What `remember` noted. Raises UsageError, saying what to type instead, where nothing was screened from here."""
     from levyscreen.outputs import is_whole
 
     try:
         found = json.loads(LAST.read_text(encoding="utf-8"))
         if is_whole(found):
-            return {name: found[name] for name in ("cohort", "model", "protocol")}
+            return {name: found[name] for name in ("cohort", "model", "protocol")} | {"out": found.get("out")}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise UsageError(
-        "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
-    )
+    raise UsageError(f"no cohort was screened from this folder yet: type levyscreen {instead}, or screen one first")
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:

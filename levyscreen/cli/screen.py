@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,8 +67,11 @@ def command(
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
     _write(screening, records, folder, times)
-    common.remember(cohort, name, protocol)
+    common.remember(cohort, name, protocol, folder)
     _report(screening, comparison, records, folder)
+    from levyscreen.report.screened import note
+
+    note(folder, cohort, _reference(loaded, name), protocol, sys.argv[1:], comparison is not None)
     frame = screening.scores
     if top_decile or flag is not None:
         frame = frame[frame["flagged"] | ~frame["status"].isin(["scored", "too_many"])]
@@ -102,6 +106,13 @@ def _run(
     if comparison is None:
         return screening, None
     return screening, comparison.table(screening.scores, screening.timing["compute_s"])
+
+
+def _reference(model: Model, name: str) -> str:
+    """The shipped model's name, or where the folder is, seen from anywhere."""
+    from levyscreen.store import shipped_folder
+
+    return name if model.folder.parent == shipped_folder() else str(model.folder.resolve())
 
 
 def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from levyscreen.calibrate import clustered_error, fit_by_variable, fit_global
 from levyscreen.calibrate.conformal import quantiles_by_variable
+from levyscreen.records.described import facts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 FEWEST = 100  # targets of a group that is counted
 ERRORS = 2.0  # standard errors within which the nominal level is to lie
 DECILES = 10
-AGES = {"0-49": 50, "50-64": 65, "65-79": 80, "80+": np.inf}  # the first age that a group does not hold
-SEX = {0: "female", 1: "male"}
-ICU_TYPE = {1: "coronary", 2: "cardiac surgery recovery", 3: "medical", 4: "surgical"}
-UNKNOWN = "unknown"
 
 Labels = Sequence[str]
 
@@ -143,18 +140,6 @@ def groups_of(
         "variable": [names[v] for v in told.variable],
         "evidence decile": [f"{d:02d}" for d in decile],
     }
-    facts = {
-        "ICU type": [ICU_TYPE.get(value, UNKNOWN) for value in described.column("icu_type").to_pylist()],
-        "sex": [SEX.get(value, UNKNOWN) for value in described.column("gender").to_pylist()],
-        "age": [_age_group(value) for value in described.column("age").to_pylist()],
-    }
-    for by, of_record in facts.items():
-        if set(of_record) != {UNKNOWN}:
-            found[by] = [of_record[r] for r in told.record]
+    for by, of_record in facts(described).items():
+        found[by] = [of_record[r] for r in told.record]
     return found
-
-
-def _age_group(age: float | None) -> str:
-    if age is None or not age >= 0:
-        return UNKNOWN
-    return next(name for name, end in AGES.items() if age < end)
