@@ -14,6 +14,7 @@ import typer
 from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, report, screen, study, train, validate
 from levyscreen.cli.common import stderr
 from levyscreen.cli.defaults import read_defaults
+from levyscreen.cli.fault import is_debugging, places
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.memory import is_out_of_memory
 
@@ -84,10 +85,12 @@ def main() -> None:
         _drop_stdout()
         stderr(f"levyscreen: standard output or a file could not be written or read: {error}")
         raise SystemExit(1) from None
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+    except Exception as error:
+        if is_debugging():
             raise
-        stderr("levyscreen: not enough memory: free some, take --device cpu, or screen the cohort in parts")
+        memory = "not enough memory: free some, take --device cpu, or screen the cohort in parts"
+        for line in (memory if is_out_of_memory(error) else places(error)).splitlines():
+            stderr(f"levyscreen: {line}")
         raise SystemExit(1) from None
 
 
