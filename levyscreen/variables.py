@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from levyscreen.config import parsed
 from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
@@ -107,12 +108,13 @@ class VariableSet:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> VariableSet:
-        """The set that `to_json` wrote."""
-
-        def variable(v: dict[str, Any]) -> Variable:
-            return Variable(**{**v, "repair": Repair(**v["repair"]) if v.get("repair") else None})
-
-        return cls(**{**data, "variables": tuple(variable(v) for v in data["variables"])})
+        """The set that `to_json` wrote. Raises ValueError for any other."""
+        found: VariableSet = parsed(cls, data, "variables")
+        if len(set(found.names) - {""}) != len(found) or not len(found):
+            raise ValueError("variables must have names, each its own")
+        if found.horizon_hours < 1e-3:
+            raise ValueError(f"horizon_hours must be 0.001 or more, got {found.horizon_hours:g}")
+        return found
 
 
 # Known by name, wherever they stand in a file: constant facts about the patient, not readings. Weight is recorded again
