@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from levyscreen.calibrate.affine import LEAST_SCALE, Affine, fit_by_variable, fit_global
 from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_unbounded
 from levyscreen.calibrate.scores import Float64s, Floats, paired
-from levyscreen.config import parsed
+from levyscreen.config import MOST, parsed
 from levyscreen.errors import CalibrationError, UsageError
 
 SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence")
@@ -150,6 +150,10 @@ def fit_calibration(
     if not np.size(target):
         raise CalibrationError("no targets to calibrate on")
     s, mu, y = paired(**{signal_name: signal}, mean=mean, target=target)
+    if max(np.abs(s).max(), np.abs(y - mu).max()) > MOST:
+        raise CalibrationError(
+            f"errors or values of {signal_name} lie beyond {MOST:g}: nothing can be calibrated on them"
+        )
     v = _checked_variable(variable, len(y), len(names))
     error, n_variables = y - mu, len(names)
     fit, rest = _halves(split_by, len(y))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,19 @@ class Readings:
     def lengths(self) -> NDArray[np.int64]:
         """Readings a record, (R,)."""
         return np.diff(self.offsets)
+
+    @cached_property
+    def distinct(self) -> NDArray[np.int64]:
+        """Readings a record that do not repeat the one before in time, variable and value, (R,).
+
+        A monitor that repeats itself tells no more than one that speaks once, and its record is as sparse.
+        """
+        fresh = np.ones(len(self.time), dtype=bool)
+        fresh[1:] = (
+            (np.diff(self.time) != 0) | (self.variable[1:] != self.variable[:-1]) | (self.value[1:] != self.value[:-1])
+        )
+        fresh[self.offsets[:-1][self.lengths > 0]] = True
+        return np.diff(np.concatenate([[0], np.cumsum(fresh)])[self.offsets])
 
     def keep(self, mask: NDArray[np.bool_]) -> Readings:
         """The same records with only the readings where `mask` (N,) is True."""
