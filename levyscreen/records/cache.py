@@ -120,7 +120,8 @@ def _keep(entry: Path, cohort: Cohort) -> str | None:
     """Write an entry, or say why it was not written; another process that came first wins."""
     temporary = None
     try:
-        entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (cache_folder(), entry.parent):  # with `parents`, those above would have the umask's mode
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=entry.parent))
         write_files(cohort, temporary)
         if not entry.is_dir():
