@@ -194,7 +194,10 @@ def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
     training = parsed(dict[str, Any], data["training"], "training")
     read_later = {"cohort_fingerprint": str, "split": dict[str, list[int]], "settings": TrainingConfig}
     for key in training.keys() & read_later:
-        parsed(read_later[key], training[key], f"training.{key}")
+        try:
+            parsed(read_later[key], training[key], f"training.{key}")
+        except ValueError as error:  # what came may be a record id
+            raise ValueError(str(error).partition(", got ")[0]) from None
     return parsed(ModelConfig, data["model"], "model"), training
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, screen, study, train, validate
+from levyscreen.cli import cache, calibrate, continuum, crash, evaluate, plot, screen, study, train, validate
 from levyscreen.cli.common import stderr
 from levyscreen.errors import LevyscreenError, UsageError
 
@@ -70,8 +69,8 @@ def _defaults(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Entry point: errors that were meant become one line on stderr and an exit code."""
-    warnings.showwarning = lambda message, *_: stderr(f"warning: {message}")
+    """Entry point: errors that were meant become one line on stderr and an exit code, others their places."""
+    crash.prepare()
     try:
         app()
     except UsageError as error:
@@ -85,3 +84,6 @@ def main() -> None:
         raise SystemExit(130) from None
     except BrokenPipeError:
         raise SystemExit(0) from None
+    except Exception as error:
+        crash.report(error)
+        raise SystemExit(1) from None

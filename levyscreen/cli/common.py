@@ -152,8 +152,9 @@ def remember(cohort: Path, model: str, protocol: str | None) -> None:
 def recall() -> dict[str, Any]:
     """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
     try:
-        found: dict[str, Any] = json.loads(LAST.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        noted = json.loads(LAST.read_text(encoding="utf-8"))
+        found: dict[str, Any] = {name: noted[name] for name in ("cohort", "model", "protocol")}
+    except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(
             "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
         ) from None

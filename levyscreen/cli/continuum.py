@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,11 +66,13 @@ def _ids(records: str | None) -> list[int] | None:
     if records is None:
         return None
     path = Path(records)
-    words = path.read_text(encoding="utf-8").split() if path.is_file() else records.split(",")
     try:
+        words = path.read_text(encoding="utf-8").split() if os.path.isfile(path) else records.split(",")
         return [int(word) for word in words]
     except ValueError:
-        raise UsageError(f"--records takes a file of record ids or ids separated by commas, got '{records}'") from None
+        raise UsageError(
+            "--records takes a file of record ids or ids separated by commas; what it got is neither"
+        ) from None
 
 
 def _report(written: Any, timing: dict[str, Any]) -> None:
