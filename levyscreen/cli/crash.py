@@ -17,7 +17,7 @@ from levyscreen.cli.common import stderr
 
 DEBUG = "LEVYSCREEN_DEBUG"
 # Quoted text, and numbers that are not part of a name such as float32.
-_VALUE = re.compile(r"""'[^']*'|"[^"]*"|(?<![A-Za-z_])[-+]?\d[\d.,:e+-]*""")
+_VALUE = re.compile(r"""'[^']*'|"[^"]*"|(?<!\w)[-+]?\d[\d.,:e+-]*""")
 
 
 def report(error: BaseException) -> None:
@@ -47,7 +47,14 @@ def masked(message: str) -> str:
     return _VALUE.sub("...", message)
 
 
-def show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
     """Our own warnings are meant to be read; another library's may quote a value, and is named with its place."""
     ours = category.__module__.partition(".")[0] == "levyscreen"
     stderr(f"warning: {message if ours else f'{category.__name__} at {filename}:{lineno}'}")

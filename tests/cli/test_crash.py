@@ -32,7 +32,7 @@ def test_a_crash_says_kind_file_line_and_function_and_no_message(capsys):
     crash.report(caught(converted))
     err = capsys.readouterr().err
     assert "builtins.ValueError\n" in err
-    assert f"{__file__}:22 in converted" in err
+    assert f"{__file__}:{converted.__code__.co_firstlineno + 1} in converted" in err
     assert "98.6" not in err
     assert "this is a bug" in err
     assert "Please report the lines above" in err
