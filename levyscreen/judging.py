@@ -53,7 +53,7 @@ def calibrate(
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
-        "seed": model.training["settings"]["seed"],
+        "seed": model.remembered("settings", "seed"),
         "folds": folds,
         "records": len(np.unique(answers.record)),
         "targets": len(answers.record),
@@ -86,7 +86,7 @@ def held_out(model: Model, cohort: Cohort, part: str) -> Readings:
     """
     readings = model.preprocessor.apply(cohort)
     enough = readings.lengths >= model.preprocessor.protocol.min_readings
-    if cohort.fingerprint == model.training["cohort_fingerprint"]:
+    if cohort.fingerprint == model.remembered("cohort_fingerprint"):
         allowed = np.isin(readings.record_id, model.records(part))
     else:
         others = [p for p in ("train", "validation", "test") if p != part]
@@ -102,7 +102,7 @@ def held_out(model: Model, cohort: Cohort, part: str) -> Readings:
 def _answers(model: Model, readings: Readings, device: torch.device, folds: int = 1) -> Answers:
     """Answers to hidden targets; with several folds, each of a record's readings is hidden at most once over them."""
     protocol = model.preprocessor.protocol
-    seed = epoch_seed(int(model.training["settings"]["seed"]), 0)
+    seed = epoch_seed(int(model.remembered("settings", "seed")), 0)
     hidings = [hide(readings, protocol.hide, seed, protocol.max_targets, fold) for fold in range(folds)]
     return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, device)])
 

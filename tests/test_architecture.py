@@ -84,7 +84,7 @@ def users_of(package):
         ("schema", {"types", "variables", "config", "errors"}),
         ("operator", {"operator"}),
         ("model", {"model", "operator", "config", "types", "errors"}),
-        ("calibrate", {"calibrate", "errors"}),
+        ("calibrate", {"calibrate", "errors", "config"}),
         ("records", {"records", *CORE}),
         ("learn", {"learn", "model", "records", "calibrate", *CORE}),
         ("estimators", {"estimators", "model", "types", "errors", "config", "operator"}),

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from levyscreen import outputs
 from levyscreen.calibrate import fit_calibration
 from levyscreen.errors import CalibrationError, ModelError
 from levyscreen.model.network import build
@@ -62,9 +63,10 @@ def folder(saved, tmp_path):
 
 
 def edit(path, change):
+    """As whoever wrote something else into the file would have, with a digest that fits."""
     data = json.loads(path.read_text())
     change(data)
-    path.write_text(json.dumps(data))
+    path.write_text(json.dumps(outputs.sealed({k: v for k, v in data.items() if k != outputs.SEAL})))
 
 
 # Round trip ---------------------------------------------------------------------------------------------------------
@@ -190,6 +192,9 @@ def test_json_that_is_none_is_refused_with_the_file(folder, name):
     (folder / name).write_text("[]")
     with pytest.raises(ModelError, match=f"tiny/{name} is not a JSON object"):
         load_model(folder)
+    (folder / name).write_text("[" * 100_000)
+    with pytest.raises(ModelError, match=f"tiny/{name} cannot be read"):
+        load_model(folder)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +217,26 @@ def test_json_that_is_none_is_refused_with_the_file(folder, name):
 def test_a_file_with_the_wrong_keys_or_numbers_is_refused_by_name(folder, name, change):
     edit(folder / name, change)
     with pytest.raises(ModelError, match=f"tiny/{name}"):
+        load_model(folder)
+
+
+def test_what_a_folder_does_not_remember_of_its_training_is_named_when_it_is_needed(folder):
+    edit(folder / "config.json", lambda data: data["training"].pop("settings"))
+    model = load_model(folder)
+    with pytest.raises(ModelError, match=r"tiny/config\.json does not say settings\.seed of its training"):
+        model.remembered("settings", "seed")
+
+
+def test_a_cohort_of_other_stays_than_the_models_is_refused(folder, cohort):
+    edit(folder / "preprocessor.json", lambda data: data["variables"].update(horizon_hours=24.0))
+    with pytest.raises(ModelError, match="cohort tiny has stays of 48 hours, the model was made for 24"):
+        load_model(folder).preprocessor.apply(cohort)
+
+
+def test_a_link_that_leads_nowhere_is_no_model_without_calibration(folder):
+    (folder / "calibration.json").unlink()
+    (folder / "calibration.json").symlink_to("nowhere")
+    with pytest.raises(ModelError, match=r"tiny/calibration\.json cannot be read: it is missing, or no file"):
         load_model(folder)
 
 

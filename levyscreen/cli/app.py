@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from levyscreen.cli import cache, calibrate, continuum, evaluate, plot, report, screen, study, train, validate
+from levyscreen.cli import cache, calibrate, continuum, crash, evaluate, plot, report, screen, study, train, validate
 from levyscreen.cli.common import stderr
 from levyscreen.cli.defaults import read_defaults
-from levyscreen.cli.fault import is_debugging, places
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.memory import is_out_of_memory
 
@@ -65,8 +63,8 @@ def settings(
 
 
 def main() -> None:
-    """Errors that were meant, and what the machine runs out of, become one line on stderr and an exit code."""
-    warnings.showwarning = lambda message, *_: stderr(f"warning: {message}")
+    """Entry point: errors that were meant, or of a lack of room, become one line on stderr, others their places."""
+    crash.prepare()
     try:
         app()
     except UsageError as error:
@@ -86,11 +84,10 @@ def main() -> None:
         stderr(f"levyscreen: standard output or a file could not be written or read: {error}")
         raise SystemExit(1) from None
     except Exception as error:
-        if is_debugging():
-            raise
-        memory = "not enough memory: free some, take --device cpu, or screen the cohort in parts"
-        for line in (memory if is_out_of_memory(error) else places(error)).splitlines():
-            stderr(f"levyscreen: {line}")
+        if is_out_of_memory(error):
+            stderr("levyscreen: not enough memory: free some, take --device cpu, or screen the cohort in parts")
+        else:
+            crash.report(error)
         raise SystemExit(1) from None
 
 

@@ -52,7 +52,7 @@ def command(
                 f"warning: a = 0, so {name} says nothing about error here; screening will refuse to rank by it"
             )
     common.stderr(f"written to {calibrated.folder}")
-    if found.fingerprint == calibrated.training["cohort_fingerprint"]:
+    if found.fingerprint == calibrated.remembered("cohort_fingerprint"):
         table = reliability_on_test(calibrated, found, where)
         title = "Reliability on test records: coverage and median width, overall, then the worst variable first"
         common.write_frame(table, None, None, lambda: frame_table(table, title))

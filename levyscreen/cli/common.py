@@ -168,7 +168,7 @@ def recall(instead: str = "continuum COHORT") -> dict[str, Any]:
         found = json.loads(LAST.read_text(encoding="utf-8"))
         if is_whole(found):
             return {name: found[name] for name in ("cohort", "model", "protocol")} | {"out": found.get("out")}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     raise UsageError(f"no cohort was screened from this folder yet: type levyscreen {instead}, or screen one first")
 

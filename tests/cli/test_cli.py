@@ -558,19 +558,3 @@ def test_a_report_of_nothing_says_what_to_type(run, tmp_path):
 
 def written_to(folder):
     return pd.read_parquet(Path(folder) / "scores.parquet")
-
-
-def test_a_mistake_in_the_code_says_where_it_is_and_quotes_nothing_unless_asked_to(run, ward, monkeypatch):
-    def stumble(*_):
-        raise ValueError("could not convert 137.53")
-
-    monkeypatch.setattr("levyscreen.records.cache.assemble", stumble)
-    code, out, err = run("validate", ward, "--no-cache")
-    assert (code, out) == (1, "")
-    assert "an unexpected fault, ValueError" in err
-    assert "levyscreen/records/cache.py:" in err
-    assert "137.53" not in err
-    monkeypatch.setenv("LEVYSCREEN_DEBUG", "1")
-    monkeypatch.setattr(sys, "argv", ["levyscreen", "validate", str(ward), "--no-cache"])
-    with pytest.raises(ValueError, match=r"could not convert 137\.53"):
-        main()
