@@ -27,24 +27,15 @@ PROGRAM = "import os; from levyscreen.cli.entry import main; os.write(1, b'!'); 
 
 
 def kill(name: str, rng: np.random.Generator, folder: Path) -> str | None:
-    """kill -9 somewhere in the life of a command, then the command once more."""
+    """A kill somewhere in the life of a command, every other time in the midst of a write; then the command again."""
     whole, work = _copy(name, folder)
-    process = start(work, name, 1, **_size(name, rng))
-    _wait(rng, whole, work)
-    os.kill(process, signal.SIGKILL)  # its parent has not waited for it yet: the number is still its own
+    limits = {"file_bytes": int(rng.uniform(0, whole.largest)), "die": True} if rng.random() < 0.5 else {}
+    process = start(work, name, 1, **limits, **_size(name, rng))
+    if not limits:
+        time.sleep(rng.uniform(0, whole.seconds))
+        os.kill(process, signal.SIGKILL)  # its parent has not waited for it yet: the number is still its own
     commands().end()
     return whole.wrong(work) or whole.wrong_after_next_start(work)
-
-
-def _wait(rng: np.random.Generator, whole: Prepared, work: Path) -> None:
-    """Until a moment in the command's life; every other time until it is seen to write one of its files."""
-    if rng.random() < 0.5:
-        time.sleep(rng.uniform(0, whole.seconds))
-        return
-    seen, which, end = set[str](), int(rng.integers(1, 6)), time.perf_counter() + 1.2 * whole.seconds
-    while len(seen) < which and time.perf_counter() < end:
-        seen.update(path.name for path in work.rglob(".*"))
-    time.sleep(rng.uniform(0, 0.001))
 
 
 def _copy(name: str, folder: Path) -> tuple[Prepared, Path]:

@@ -84,6 +84,11 @@ class Prepared:
     new: dict[str, bytes]
     seconds: float  # that the new run takes
 
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest file that the new run writes."""
+        return max(len(data) for path, data in self.new.items() if self.old.get(path) != data)
+
     def wrong(self, folder: Path) -> str | None:
         """What is neither old nor new in a folder, or lacking; temporaries are not looked at."""
         found = files(folder)
