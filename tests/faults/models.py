@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import resource
+import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -18,6 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from levyscreen import outputs
 from levyscreen.calibrate import fit_calibration
+from levyscreen.config import NETWORK_LIMITS
 from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import LevyscreenError, ModelError
 from levyscreen.model.network import build
@@ -54,12 +56,15 @@ def whole() -> dict[str, bytes]:
     a = joined([answers for _, answers in ask(network, readings, hide(readings, 0.3, 0), torch.device("cpu"))])
     names = preprocessor.variables.names
     fitted = [
-        fit_calibration(a.signal(name), name, a.prediction, a.truth, a.variable, names, by="nothing")
+        # Targets as far off as the signal says: an untrained network's own would leave nothing to rank by.
+        fit_calibration(a.signal(name), name, 0 * a.truth, a.signal(name) * a.truth, a.variable, names, by="nothing")
         for name in ("deviation", "disagreement")
     ]
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder), network, preprocessor, about)
-        save_calibrations(load_model(folder), fitted)
+        wrong = not_finite(save_calibrations(load_model(folder), fitted), Path(folder) / "tiny")
+        assert wrong is None, wrong
+        shutil.rmtree(Path(folder) / "continuum")
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
@@ -193,6 +198,8 @@ def another_vocabulary(rng: np.random.Generator, folder: Path) -> str | None:
             data["scale"].append(1.0)
 
     edited(model / PREPROCESSOR, change)
+    if kind not in ("renamed", "swapped") and rng.random() < 0.5:  # those two a calibration alone can tell
+        (model / CALIBRATION).unlink()
     wrong = refused(model)
     return f"{kind}: {wrong}" if wrong else None
 
@@ -208,18 +215,74 @@ def another_version(rng: np.random.Generator, folder: Path) -> str | None:
     return f"{name} {number!r}: {wrong}" if wrong else None
 
 
+def numbers_that_no_fit_gives(rng: np.random.Generator, folder: Path) -> str | None:
+    """Scales of 0 or less, intervals that shrink with their level, levels that are none."""
+    model = write(folder)
+    kind = str(
+        rng.choice(["a", "b", "global a", "global b", "quantiles", "by variable", "levels", "twice", "mean_error"])
+    )
+    low, at = float(rng.choice([-1e-9, -1.0, -1e14])), int(rng.integers(4))
+
+    def change(data: Any) -> None:
+        fitted = data["calibrations"][int(rng.integers(2))]
+        if kind in ("a", "b", "mean_error"):
+            fitted[kind][at] = low
+        elif kind.startswith("global"):
+            fitted["global"][kind[-1]] = low
+        elif kind == "quantiles":
+            fitted["quantiles"].reverse()
+        elif kind == "by variable":
+            fitted["quantiles_by_variable"].reverse()
+        elif kind == "levels":
+            fitted["levels"][at % 3] = float(rng.choice([0.0, 1.0, 90.0, -0.9]))
+        else:
+            fitted["levels"][at % 3] = fitted["levels"][(at + 1) % 3]
+
+    edited(model / CALIBRATION, change)
+    wrong = refused(model, CALIBRATION)
+    return f"{kind}: {wrong}" if wrong else None
+
+
+def a_preprocessor_of_absurd_numbers(rng: np.random.Generator, folder: Path) -> str | None:
+    model, at = write(folder), int(rng.integers(4))
+    nothing, beyond = (
+        (0, 0.0, -1.0, 1e-300, 1e-30, True, "1", None),
+        (float("nan"), float("inf"), 1e30, -1e300, 10**400),
+    )
+    key, values = (
+        ("scale", nothing + beyond),
+        ("mean", (*nothing[5:], *beyond)),
+        ("horizon_hours", nothing + beyond),
+        ("hide", (0, 1, 1.0, -0.3, 30, "0.3", None, *beyond)),
+        ("min_readings", (0, -20, 20.5, "20", None, *beyond)),
+        ("max_readings", (0, -1, 512.0, *beyond)),
+    )[int(rng.integers(6))]
+    value = values[int(rng.integers(len(values)))]
+
+    def change(data: Any) -> None:
+        if key in ("scale", "mean"):
+            data[key][at] = value
+        else:
+            data["variables" if key == "horizon_hours" else "protocol"][key] = value
+
+    edited(model / PREPROCESSOR, change)
+    wrong = refused(model, PREPROCESSOR)
+    return f"{key} {value!r:.20}: {wrong}" if wrong else None
+
+
 def sizes_beyond_memory(rng: np.random.Generator, folder: Path) -> str | None:
     model = write(folder)
-    size = int(rng.choice([4096, 16_384, 100_000, 10**6, 10**9, 2**40]))
     sizes = ("variables", "width", "heads", "blocks", "feed_forward", "frequencies", "time_cells", "channel_cells")
-    names = rng.choice(sizes, int(rng.integers(1, 3)), replace=False)
-    edited(model / CONFIG, lambda data: data["model"].update({str(name): size for name in names}))
+    names = rng.choice(sizes, int(rng.integers(1, 3)), replace=False).tolist()
+    times = int(rng.choice([1, 1, 2, 1000, 10**6, 10**9]))
+    size = {name: int(NETWORK_LIMITS[name][1]) * times for name in names}
+    edited(model / CONFIG, lambda data: data["model"].update(size))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wrong = fits_or_refused(model, CONFIG, WEIGHTS)
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     if wrong is None and grown > MOST_BYTES:
         wrong = f"refusing took {grown / 1e6:.0f} MB"
-    return f"{', '.join(names)} {size}: {wrong}" if wrong else None
+    return f"{size}: {wrong}" if wrong else None
 
 
 def no_files_where_files_should_be(rng: np.random.Generator, folder: Path) -> str | None:
@@ -250,19 +313,17 @@ def no_files_where_files_should_be(rng: np.random.Generator, folder: Path) -> st
 # Anything else ------------------------------------------------------------------------------------------------------
 
 
-def places(data: Any) -> list[tuple[Any, Any]]:
-    """Every container in some JSON with each of its keys."""
-    keys = list(data) if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()
-    return [place for key in keys for place in ((data, key), *places(data[key]))]
+def place(rng: np.random.Generator, data: Any) -> tuple[Any, Any]:
+    """A container in some JSON and a key of it: a walk from the root, so that long lists weigh no more than others."""
+    keys = list(data) if isinstance(data, dict) else range(len(data))
+    key = keys[int(rng.integers(len(keys)))]
+    within = data[key]
+    return place(rng, within) if isinstance(within, (dict, list)) and within and rng.random() < 0.8 else (data, key)
 
 
 def mutated(rng: np.random.Generator, data: Any) -> str:
     """One value replaced, removed or doubled, or one key added, at any depth; says which."""
-    # Long lists of numbers are one place in ten: else nearly every mutation would fall there.
-    found = [p for p in places(data) if isinstance(p[0], dict)]
-    holder, key = found[int(rng.integers(len(found)))]
-    if isinstance(holder[key], list) and holder[key] and rng.random() < 0.7:
-        holder, key = holder[key], int(rng.integers(len(holder[key])))
+    holder, key = place(rng, data)
     odd, kind = ODD[int(rng.integers(len(ODD)))], str(rng.choice(["replace"] * 6 + ["remove", "add", "scale"]))
     if kind == "remove":
         del holder[key]
@@ -313,10 +374,14 @@ def not_finite(model: Any, folder: Path) -> str | None:
         return "records are non_finite"
     if not np.isfinite(scored[["uncertainty", "deviation", "evidence", "mae"]].to_numpy(float)).all():
         return "a score is not finite"
+    if (scored["uncertainty"] <= 0).any():
+        return "an uncertainty is 0 or less"
     written = continuum(cohort(), model, folder.parent / "continuum", ContinuumSettings(grid=2))
     found = pq.read_table(written.folder).to_pandas()
     if not np.isfinite(found[["prediction", "evidence", "disagreement"]].to_numpy(float)).all():
         return "a timeline is not finite"
+    if (found["lower"] > found["upper"]).any():
+        return "an interval ends before it begins"
     return None
 
 
@@ -329,6 +394,8 @@ ROWS: tuple[Row, ...] = (
     Row("weights missing, added, of another shape or type", REFUSED, weights_of_another_kind, 20, 500),
     Row("another vocabulary", REFUSED, another_vocabulary, 12, 200),
     Row("another format of a model's file", REFUSED, another_version, 12, 500),
+    Row("a preprocessor of absurd numbers", REFUSED, a_preprocessor_of_absurd_numbers, 20, 500),
+    Row("a calibration of numbers that no fit gives", REFUSED, numbers_that_no_fit_gives, 15, 300),
     Row("sizes of a network beyond memory", f"{REFUSED} under 400 MB", sizes_beyond_memory, 20, 300),
     Row("a folder, loop, pipe or device for a model's file", REFUSED, no_files_where_files_should_be, 20, 300),
     Row("any value of a model's JSON replaced, removed or added", f"{REFUSED}, or finite", another_value, 150, 5_000),
