@@ -16,9 +16,12 @@ from levyscreen.names import cell, printable
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
     from rich.console import RenderableType
 
+    from levyscreen.judging import Evaluation
     from levyscreen.records.cohort import Cohort
+    from levyscreen.store import Model
 
 CohortPath = Annotated[Path, typer.Argument(metavar="COHORT", help="Folder, .tar.gz, .zip or Parquet cohort.")]
 ModelName = Annotated[str | None, typer.Option("--model", help="A shipped model's name, or a model folder.")]
@@ -65,6 +68,19 @@ def read(path: Path, no_cache: bool = False) -> Cohort:
     for note in cohort.notes:
         stderr(f"note: {note}")
     return cohort
+
+
+def write_card(model: Model, cohort: Cohort | None, where: torch.device, why_not: str = "") -> Evaluation | None:
+    """Judges a model on its held-out records of `cohort`, if there is one, and writes its card. Says what it takes."""
+    from levyscreen.card import write_card as written
+    from levyscreen.judging import evaluate
+
+    evaluation = None
+    if cohort is not None:
+        stderr("judging it on records that it never saw, for its card: four passes over them")
+        evaluation = evaluate(model, cohort, where)
+    stderr(f"card written to {written(model, evaluation, why_not)}")
+    return evaluation
 
 
 @contextmanager

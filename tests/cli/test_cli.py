@@ -464,6 +464,8 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert out == ""
     assert "epoch 1/1  train " in err
     assert "model written to own" in err
+    assert "own/README.md\n" in err.partition("card written to ")[2]
+    assert Path("own/README.md").read_text().startswith('---\nlicense: "unknown"\nlibrary_name: levyscreen\n')
     weights = Path("own/model.safetensors").read_bytes()
     _, err = done("train", ward, "--epochs", "1", "--out", "own", "--resume")
     assert "epoch 1/1" not in err  # nothing was left to do
@@ -487,6 +489,10 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     split = json.loads(Path("own/config.json").read_text())["training"]["split"]
     assert out.startswith(f"own on ward: {len(split['test'])} records, ")
     assert "| rich, calibrated by nothing |" in out
+    assert "card written" not in err
+    out, err = done("evaluate", "own", ward, "--card")
+    assert out.strip() in Path("own/README.md").read_text()
+    assert "Calibrated (rich, by nothing)" in Path("own/card.json").read_text()
 
     frame = frame_of(done("screen", ward, "--model", "own", "--signal", "deviation")[0])
     assert frame["trust_rank"].dropna().tolist() == list(range(1, 26))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pandas as pd
 
 from levyscreen.calibrate import clustered_error, fit_by_variable, fit_global
 from levyscreen.calibrate.conformal import quantiles_by_variable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEWEST = 100  # targets of a group that is counted
+FEWEST_PATIENTS = 11  # of a group that is shown to others; fewer might be recognised
 ERRORS = 2.0  # standard errors within which the nominal level is to lie
 DECILES = 10
 
@@ -32,6 +34,39 @@ class Told:
     truth: NDArray[np.floating[Any]]
     prediction: NDArray[np.floating[Any]]
     signal: NDArray[np.floating[Any]]  # 0 or more
+
+
+class Limits(Protocol):
+    """An interval around each target's prediction."""
+
+    @property
+    def level(self) -> float:
+        """Nominal coverage."""
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """(R, V): see `_noise`; zeros where the interval is taken as it is."""
+
+    def half_width(self, told: Told) -> NDArray[np.float64]:
+        """Half of the interval, (N,)."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The interval that somebody else fitted, taken as it is."""
+
+    level: float
+    half: NDArray[np.floating[Any]]  # (N,), of the targets that are told
+    variables: int
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """None that is known."""
+        return np.zeros((1, self.variables))
+
+    def half_width(self, told: Told) -> NDArray[np.float64]:
+        """Half of the interval, (N,)."""
+        return np.asarray(self.half, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -80,7 +115,7 @@ def _noise(
     return moved  # (R, V)
 
 
-def coverage_by_group(told: Told, interval: Interval, groups: Mapping[str, Labels]) -> dict[str, Any]:
+def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]) -> dict[str, Any]:
     """Coverage over all targets, and a row for each group of each of `groups`, whose labels are (N,).
 
     `outside` says that the nominal level is more than two patient-clustered standard errors from the coverage, and
@@ -108,14 +143,32 @@ def coverage_by_group(told: Told, interval: Interval, groups: Mapping[str, Label
     }
 
 
+def coverage_table(told: Told, intervals: Sequence[Limits], groups: Mapping[str, Labels]) -> pd.DataFrame:
+    """A row for each group of FEWEST_PATIENTS or more: by, group, n, records, mae, and for each level its coverage.
+
+    At level 0.9 that is `coverage_90` and `error_90`, its patient-clustered standard error.
+    """
+    error = np.abs(told.truth.astype(np.float64) - told.prediction)
+    mae = {by: pd.Series(error).groupby(np.asarray(labels)).mean() for by, labels in groups.items()}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for interval in intervals:
+        for row in coverage_by_group(told, interval, groups)["groups"]:
+            by, group = row["by"], row["group"]
+            about = {"by": by, "group": group, "n": row["n"], "records": row["records"], "mae": float(mae[by][group])}
+            percent = f"{100 * interval.level:g}"
+            values = {f"coverage_{percent}": row["coverage"], f"error_{percent}": row["coverage_se"]}
+            found.setdefault((by, group), about).update(values)
+    return pd.DataFrame([row for row in found.values() if row["records"] >= FEWEST_PATIENTS])
+
+
 def _row(
     told: Told,
-    interval: Interval,
+    interval: Limits,
     below: NDArray[np.bool_],
     above: NDArray[np.bool_],
     chosen: NDArray[np.bool_],
 ) -> dict[str, Any]:
-    record, variables = told.record[chosen], len(interval.a)
+    record, variables = told.record[chosen], interval.noise.shape[1]
     n = len(record)
     found: dict[str, Any] = {"n": n, "records": len(np.unique(record))}
     for name, values in (("coverage", ~(below | above)), ("below", below), ("above", above)):
