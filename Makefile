@@ -58,4 +58,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
-	find levyscreen models tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find levyscreen models tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

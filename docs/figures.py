@@ -53,7 +53,9 @@ def beam_figure() -> Figure:
     atoms = torch.poisson(intensity, torch.Generator().manual_seed(1))
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     above, below = figure.subplots(2, sharex=True)
-    above.bar(centre, intensity, 0.9 / grid.time_cells, color=BLUE, alpha=0.35, label="intensity, a cell")
+    above.bar(
+        centre.numpy(), intensity.numpy(), 0.9 / grid.time_cells, color=BLUE, alpha=0.35, label="intensity, a cell"
+    )
     for cell, count in zip(centre.tolist(), atoms.int().tolist(), strict=True):
         above.plot([cell] * count, [0.7 * (i + 0.5) for i in range(count)], ".", color=RED, markersize=3)
     above.plot([], [], ".", color=RED, label="atoms of one draw")
