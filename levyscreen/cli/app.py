@@ -94,7 +94,7 @@ def main() -> None:
         _drop_stdout()
         stderr(f"levyscreen: standard output or a file could not be written or read: {error}")
         raise SystemExit(1) from None
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:
         if not is_out_of_memory(error):
             raise
         stderr("levyscreen: not enough memory: free some, take --device cpu, or screen the cohort in parts")
