@@ -228,8 +228,6 @@ def test_links_and_pictures_within_the_repository_lead_somewhere(page):
             continue
         path, _, anchor = target.partition("#")
         found = ((ROOT / page).parent / path).resolve() if path else ROOT / page
-        if found == DOCS / "mapping.md" or found == DOCS / "recipes.md":
-            continue
         assert found.exists(), f"{page}: {target}"
         assert not anchor or anchor in anchors(found), f"{page}: {target}"
 

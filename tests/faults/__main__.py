@@ -1,4 +1,4 @@
-"""`python -m tests.faults [--tries N] [PART OF A FAULT'S NAME ...]`: the long form of the matrix, as a Markdown table."""
+"""`python -m tests.faults [--tries N] [PART OF A FAULT'S NAME ...]`: the matrix in its long form, as Markdown."""
 
 from __future__ import annotations
 
