@@ -79,6 +79,7 @@ def crash(rng: np.random.Generator) -> Callable[..., Any]:
     return broken
 
 
+WRITING = "pyarrow.parquet.ParquetWriter.write_table"  # a file is begun by then
 PLACES = (
     "levyscreen.screen.ask",
     "levyscreen.screen.select",
@@ -92,6 +93,7 @@ PLACES = (
     "levyscreen.calibrate.Calibration.scale",
     "levyscreen.outputs.write_parquet",
     "levyscreen.report.tables.timing_line",
+    WRITING,
     "levyscreen.store.load_model",
     "levyscreen.continuum.Asker.ask",
     "levyscreen.continuum._Writer._table",
@@ -244,7 +246,9 @@ def the_cache(rng: np.random.Generator, folder: Path) -> str | None:
     before = os.umask(umask)
     try:
         with mock.patch.dict(os.environ, settings), mock.patch("os.rename", watched):
-            read_cohort(cohort)
+            breaks = rng.random() < 0.4
+            with replaced(WRITING, crash(rng)) if breaks else contextlib.nullcontext(), contextlib.suppress(Exception):
+                read_cohort(cohort)
             seen.append(too_open(folder / "cache"))
             clear_cache()
     finally:
@@ -268,7 +272,7 @@ def outputs_and_temporaries(rng: np.random.Generator, folder: Path) -> str | Non
     umask, cohort = int(rng.choice([0o022, 0o027, 0o077])), planted(rng, folder / "ward")
     (scratch := folder / "scratch").mkdir()
     words = commands(rng, cohort)
-    place = str(rng.choice(PLACES)) if rng.random() < 0.4 else None
+    place = (WRITING, str(rng.choice(PLACES)), None)[int(rng.integers(3))]
     settings = {"LEVYSCREEN_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(scratch)}
     before = os.umask(umask)
     try:

@@ -106,7 +106,7 @@ def cut_up(rng: np.random.Generator) -> Iterator[int]:
             (importlib.import_module("levyscreen.model.network"), "INTENSITIES", (1, 2**16, 2**24)),
         ):
             stack.enter_context(mock.patch.object(module, name, int(rng.choice(values))))
-        stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=bool(rng.random() < 0.3)))
+        stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=bool(rng.random() < 0.6)))
         torch.set_num_threads(int(rng.choice([1, 2])))
         stack.callback(torch.set_num_threads, threads)
         yield int(rng.choice([1, 300, 1_000, 2_048, 7_000, 48_000]))
