@@ -72,7 +72,7 @@ NETWORK_LIMITS = {
     "lowest_frequency": (1e-6, 1e6),
     "highest_frequency": (1e-6, 1e6),
     "time_cells": (1, 256),
-    "channel_cells": (1, 64),
+    "channel_cells": (1, 16),  # with many more, weights of far cells leave float32: exp(-cells^2 / 2)
     "tau": (1e-6, 1e6),
 }
 

@@ -272,12 +272,15 @@ def outputs_and_temporaries(rng: np.random.Generator, folder: Path) -> str | Non
     umask, cohort = int(rng.choice([0o022, 0o027, 0o077])), planted(rng, folder / "ward")
     (scratch := folder / "scratch").mkdir()
     words = commands(rng, cohort)
-    place = (WRITING, str(rng.choice(PLACES)), None)[int(rng.integers(3))]
+    place = (WRITING, "os.replace", str(rng.choice(PLACES)), None)[int(rng.integers(4))]
     settings = {"LEVYSCREEN_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(scratch)}
     before = os.umask(umask)
     try:
-        with mock.patch.dict(os.environ, settings), replaced(place, crash(rng)) if place else contextlib.nullcontext():
-            said(folder, *words)
+        with mock.patch.dict(os.environ, settings):
+            if rng.random() < 0.5:  # else the first file to be written is the cache's
+                read_cohort(cohort)
+            with replaced(place, crash(rng)) if place else contextlib.nullcontext():
+                said(folder, *words)
     finally:
         os.umask(before)
     for path in folder.rglob("*"):
@@ -301,5 +304,5 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("a crash in debug mode", "0 canaries in the traceback, exit 1", a_crash_of_a_process, 1, 30),
     Row("a cache under any umask", "for its owner alone, even half written; cleared whole", the_cache, 10, 300),
-    Row("outputs under an umask, a run ending anyhow", "its modes; no temporary", outputs_and_temporaries, 8, 300),
+    Row("outputs under an umask, a run ending anyhow", "its modes; no temporary", outputs_and_temporaries, 12, 300),
 )
