@@ -298,7 +298,8 @@ def test_every_file_of_the_shipped_models_is_sealed():
         folder = find(name)
         config = json.loads((folder / "config.json").read_text())
         assert set(config["weights"]) == {path.name for path in folder.glob("*.safetensors")}
-        assert all("digest" in json.loads(path.read_text()) for path in folder.glob("*.json"))
+        for path in set(folder.glob("*.json")) - {folder / "card.json"}:  # which people fill in
+            assert "digest" in json.loads(path.read_text())
 
 
 # Shipped models -----------------------------------------------------------------------------------------------------
