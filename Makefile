@@ -2,6 +2,7 @@
 # make bench    install, then time every stage against what one would run instead, and against the machine
 # make test     install into .venv what development needs and run every check
 # make faults   install, then the fault matrix in its long form: every fault, how often it was tried, how often it hurt
+# make audit    install, then ask PyPI's advisories about every package that was installed
 # make clean    remove .venv and caches; results in levyscreen-out stay
 #
 # VENV and PYTHON may be given: make test PYTHON=python3.12 VENV=/tmp/venv; and to bench a COHORT: make bench COHORT=set-b
@@ -11,7 +12,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: screen bench test faults clean
+.PHONY: screen bench test faults audit clean
 .DELETE_ON_ERROR:
 
 screen: $(VENV)/.installed
@@ -29,6 +30,12 @@ test: $(VENV)/.installed-dev
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults
+
+# From an environment of its own, so that what it looks at is what users have.
+audit: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet pip-audit
+	$(VENV)/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # A stamp is newer than what it was made from, so a second call installs nothing.
 $(VENV)/.python:
@@ -51,4 +58,4 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
-	find levyscreen models tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find levyscreen models tests examples benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from levyscreen.continuum import continuum
     from levyscreen.judging import calibrate, evaluate
+    from levyscreen.operator.attention import LevyAttention
     from levyscreen.records.cache import read_cohort
     from levyscreen.screen import screen
     from levyscreen.store import load_model
     from levyscreen.training import train
 
-__all__ = ["calibrate", "continuum", "evaluate", "load_model", "read_cohort", "screen", "train"]
+__all__ = ["LevyAttention", "calibrate", "continuum", "evaluate", "load_model", "read_cohort", "screen", "train"]
 
 _HOMES = {
+    "LevyAttention": "operator.attention",
     "calibrate": "judging",
     "continuum": "continuum",
     "evaluate": "judging",
@@ -28,7 +30,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads each function where it is first used, so that importing levyscreen loads no torch."""
+    """Loads each name where it is first used, so that importing levyscreen loads no torch."""
     if name not in _HOMES:
         raise AttributeError(f"module 'levyscreen' has no attribute '{name}'")
     from importlib import import_module

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from levyscreen.calibrate import flagged_excess, spearman
+from levyscreen.errors import UsageError
 from levyscreen.estimators.dropout import PASSES, MonteCarloDropout
 from levyscreen.estimators.ensemble import MEMBERS as ENSEMBLE
 from levyscreen.estimators.ensemble import DeepEnsemble
@@ -81,8 +82,11 @@ class Comparison:
 
         Spearman is of per-patient uncertainty with per-patient error; flagged decile the mean error of the tenth least
         trusted against that of all. Rivals in the cohort's order, `scores` in any.
+        Raises UsageError where no record was scored.
         """
         scored = scores[scores["status"] == "scored"]
+        if not len(scored):
+            raise UsageError("no record could be scored, so there is nothing to compare on: leave out --compare")
         error = scored["mae"].to_numpy()
         single = {
             f"{scores.attrs['signal']} (what ranks)": scored["uncertainty"],
@@ -98,7 +102,7 @@ class Comparison:
         ]
         for name, rival in (("MC dropout spread", self.dropout), ("deep ensemble spread", self.ensemble)):
             if rival is not None:
-                asked = self.count > 0
+                asked = (self.count > 0) & np.isfinite(rival.uncertainty + rival.error)
                 mean = rival.uncertainty[asked] / self.count[asked], rival.error[asked] / self.count[asked]
                 rows.append(_row(name, rival.passes, rival.seconds, single_pass_seconds, *mean, None))
         return pd.DataFrame(rows)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+MOST = 1e15  # of any number in a file of ours: beyond every unit, and its square is still a float32
 
 
 @dataclass(frozen=True)
@@ -14,8 +17,15 @@ class _Settings:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The settings that `to_json` wrote; an unknown key raises TypeError."""
-        return cls(**data)
+        """The settings that `to_json` wrote. Raises ValueError for any other key, type or size."""
+        settings: Self = parsed(cls, data, "settings")
+        return settings
+
+    def _within(self, limits: dict[str, tuple[float, float]]) -> None:
+        """Raises ValueError unless each named field lies within its limits, ends included."""
+        for name, (least, most) in limits.items():
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} must lie between {least:g} and {most:g}, got {getattr(self, name)!r:.40}")
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,31 @@ class ModelConfig(_Settings):
     time_cells: int = 16
     channel_cells: int = 8
     tau: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._within(NETWORK_LIMITS)
+        if self.width % self.heads or self.lowest_frequency > self.highest_frequency:
+            raise ValueError(
+                f"width {self.width} must be a multiple of heads {self.heads}, and lowest_frequency "
+                f"{self.lowest_frequency:g} at most highest_frequency {self.highest_frequency:g}"
+            )
+
+
+# Far beyond what is of use, and small enough to be refused, or found to be other than the weights, without much memory.
+NETWORK_LIMITS = {
+    "variables": (1, 10_000),
+    "width": (1, 8_192),
+    "heads": (1, 256),
+    "blocks": (1, 256),
+    "feed_forward": (1, 65_536),
+    "dropout": (0, 0.99),
+    "frequencies": (1, 4_096),
+    "lowest_frequency": (1e-6, 1e6),
+    "highest_frequency": (1e-6, 1e6),
+    "time_cells": (1, 256),
+    "channel_cells": (1, 16),  # with many more, weights of far cells leave float32: exp(-cells^2 / 2)
+    "tau": (1e-6, 1e6),
+}
 
 
 @dataclass(frozen=True)
@@ -81,7 +116,57 @@ class Protocol(_Settings):
     max_readings: int | None = None
     max_targets: int | None = None
 
+    def __post_init__(self) -> None:
+        self._within({"hide": (0.001, 0.999), "min_readings": (1, MOST)})
+        self._within({name: (1, MOST) for name in ("max_readings", "max_targets") if getattr(self, name) is not None})
+
 
 OURS = Protocol()
 PAPER = Protocol(name="paper", max_readings=512, max_targets=128)
 PROTOCOLS = {"ours": OURS, "paper": PAPER}
+
+
+def parsed(kind: Any, plain: Any, where: str) -> Any:
+    """Plain JSON as what the annotation `kind` says, a dataclass or a type of its fields; numbers stay as written.
+
+    Raises ValueError, saying what was required at which place and what came.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:  # of a type and None
+        return None if plain is None else parsed(inner[0], plain, where)
+    if is_dataclass(kind) and isinstance(plain, dict):
+        return _fields_parsed(kind, plain, where)
+    if origin in (tuple, list) and isinstance(plain, list):
+        return origin(parsed(inner[0], item, f"{where}[{i}]") for i, item in enumerate(plain))
+    if origin is dict and isinstance(plain, dict):
+        return {key: parsed(inner[1], item, f"{where}.{key}") for key, item in plain.items()}
+    if not _is(kind, plain):
+        raise ValueError(f"{where} must be {_said(kind)}, got {plain!r:.40}")
+    return plain
+
+
+def _fields_parsed(kind: Any, plain: dict[str, Any], where: str) -> Any:
+    types = get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    if unknown := sorted(plain.keys() - known):
+        raise ValueError(f"{where} has {unknown[0]!r:.40}, which this version does not know")
+    try:
+        return kind(**{key: parsed(types[key], item, f"{where}.{key}") for key, item in plain.items()})
+    except TypeError as error:  # a field without default is not there
+        raise ValueError(f"{where} is not whole: {error}") from error
+
+
+def _is(kind: Any, plain: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return isinstance(plain, str) and plain in get_args(kind)
+    if kind in (int, float):  # True is an int to Python; NaN is below nothing
+        most = MOST if kind is float else 2**63 - 1
+        return isinstance(plain, (int, kind)) and not isinstance(plain, bool) and abs(plain) <= most
+    return kind is Any or isinstance(plain, kind if isinstance(kind, type) else ())
+
+
+def _said(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    names = {int: "a whole number of 64 bits", float: f"a number within {MOST:g}", str: "text", bool: "true or false"}
+    return names.get(kind, "an object" if is_dataclass(kind) or get_origin(kind) is dict else "a list")

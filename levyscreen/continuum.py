@@ -91,7 +91,7 @@ class Asker:
         horizon = np.float32(variables.horizon_hours)
         self.time_hours = (np.arange(settings.grid) * (variables.horizon_hours / settings.grid)).astype(np.float32)
         variable, time = torch.from_numpy(self.variable), torch.from_numpy(self.time_hours / horizon)
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
             self.lattice = model.network.lattice(variable.to(device), time.to(device))
             self.head = model.network.fused_head()
         self.calibration = model.timeline_calibration(settings.with_deviation)
@@ -109,10 +109,10 @@ class Asker:
         """The timeline of some records, in one encoder batch, each with all its readings as context."""
         batch = Batcher(readings, np.zeros(len(readings.time), dtype=bool)).batch(np.arange(len(readings)))
         batch = batch.to(self.device)
-        field = self.model.network.record_side(batch)
-        answers = [
-            self._answer(field.record(row, n), batch.time[row, :n]) for row, n in enumerate(readings.lengths.tolist())
-        ]
+        lengths = readings.lengths.tolist()
+        with torch.autocast(self.device.type, enabled=False):
+            field = self.model.network.record_side(batch)
+            answers = [self._answer(field.record(row, n), batch.time[row, :n]) for row, n in enumerate(lengths)]
         columns = {name: np.stack([answer[name] for answer in answers]) for name in self.names}
         return Timeline(readings.record_id, self.variable, self.time_hours, columns)
 
@@ -290,7 +290,7 @@ class _Selection:
         least = self.model.preprocessor.protocol.min_readings
         for _, part in self.cohort.windows(WINDOW_RECORDS):
             readings = self.model.preprocessor.apply(part)
-            enough = (readings.lengths >= least) & (readings.record_id >= 0)
+            enough = (readings.distinct >= least) & (readings.record_id >= 0)
             if self.most is not None:
                 enough &= readings.lengths <= self.most
             wanted = True if self.wanted is None else np.isin(readings.record_id, self.wanted)
@@ -392,9 +392,23 @@ class _Writer:
             pa.DictionaryArray.from_arrays(pa.array(code), self.dictionary),
             pa.array(np.tile(timeline.time_hours, records * variables)),
         ]
-        kind = np.float16 if self.half else np.float32
-        arrays += [pa.array(values.reshape(-1).astype(kind, copy=False)) for values in timeline.columns.values()]
+        unknown = _unanswered(timeline.columns)
+        for values in timeline.columns.values():
+            flat = (_halved(values) if self.half else values).reshape(-1)
+            arrays.append(pa.array(flat, mask=None if unknown is None else unknown.reshape(-1)))
         return pa.Table.from_arrays(arrays, schema=self.schema)
+
+
+def _unanswered(columns: dict[str, NDArray[np.float32]]) -> NDArray[np.bool_] | None:
+    """Where an answer is not finite, to be null in every column; None where all are. Intervals may be infinite."""
+    finite = [np.isfinite(values) for name, values in columns.items() if name not in ("lower", "upper")]
+    return None if all(f.all() for f in finite) else ~np.logical_and.reduce(finite)
+
+
+def _halved(values: NDArray[np.float32]) -> NDArray[np.float16]:
+    """As float16; what is too large for it, such as the evidence of a very long record, becomes its largest number."""
+    most = np.finfo(np.float16).max
+    return np.where(np.isfinite(values), values.clip(-most, most), values).astype(np.float16)
 
 
 def _schema(names: list[str], half: bool) -> pa.Schema:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from levyscreen.calibrate import RICH, Reader, ause, crps_gaussian, fit_calibration, reliability, spearman
+from levyscreen.calibrate import RICH, Calibration, Reader, ause, crps_gaussian, fit_calibration, reliability, spearman
 from levyscreen.errors import CalibrationError, UsageError
+from levyscreen.groups import Given, Told, coverage_table, groups_of
 from levyscreen.learn.data import epoch_seed
 from levyscreen.learn.reader import fit_reader
 from levyscreen.questions import SIGNALS, Answers, ask, joined
@@ -21,6 +22,7 @@ from levyscreen.store import Model, save_calibrations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from levyscreen.records.cohort import Cohort
@@ -46,14 +48,14 @@ def calibrate(
     `signal` is one that ranks, or "rich": a reader of all signals, fitted on these targets too, its scale and interval
     on what readers said that had not seen the record. Raises CalibrationError where no record may be used.
     """
-    readings = held_out(model, cohort, "validation")
+    readings, _ = held_out(model, cohort, "validation")
     folds = _folds(model)
     answers = _answers(model, readings, torch.device(device), folds)
     first = _known(signal)
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
-        "seed": model.training["settings"]["seed"],
+        "seed": model.remembered("settings", "seed"),
         "folds": folds,
         "records": len(np.unique(answers.record)),
         "targets": len(answers.record),
@@ -79,14 +81,15 @@ def calibrate(
     return save_calibrations(model, fitted)
 
 
-def held_out(model: Model, cohort: Cohort, part: str) -> Readings:
+def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Table]:
     """Readings of a model's own `validation` or `test` records, or of a cohort it never saw, under its protocol.
 
-    Raises CalibrationError where no record may be used.
+    With them what the cohort says of these records, schema.RECORDS. Raises CalibrationError where no record may be
+    used.
     """
     readings = model.preprocessor.apply(cohort)
     enough = readings.lengths >= model.preprocessor.protocol.min_readings
-    if cohort.fingerprint == model.training["cohort_fingerprint"]:
+    if cohort.fingerprint == model.remembered("cohort_fingerprint"):
         allowed = np.isin(readings.record_id, model.records(part))
     else:
         others = [p for p in ("train", "validation", "test") if p != part]
@@ -96,13 +99,13 @@ def held_out(model: Model, cohort: Cohort, part: str) -> Readings:
         raise CalibrationError(
             f"cohort {cohort.name} has no record that model {model.name} may be judged or calibrated on"
         )
-    return subsample(readings.take(rows), model.preprocessor.protocol.max_readings)
+    return subsample(readings.take(rows), model.preprocessor.protocol.max_readings), cohort.records.take(rows)
 
 
 def _answers(model: Model, readings: Readings, device: torch.device, folds: int = 1) -> Answers:
     """Answers to hidden targets; with several folds, each of a record's readings is hidden at most once over them."""
     protocol = model.preprocessor.protocol
-    seed = epoch_seed(int(model.training["settings"]["seed"]), 0)
+    seed = epoch_seed(int(model.remembered("settings", "seed")), 0)
     hidings = [hide(readings, protocol.hide, seed, protocol.max_targets, fold) for fold in range(folds)]
     return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, device)])
 
@@ -131,11 +134,12 @@ class Evaluation:
     ranking: pd.DataFrame  # a row for each signal: spearman, ause
     distribution: pd.DataFrame  # a row for each calibrated scale: crps, ause, coverage and width
     reliability: pd.DataFrame  # of the default calibration
+    groups: pd.DataFrame = field(default_factory=pd.DataFrame)  # its coverage by kind of patient and by evidence
 
 
 def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -> Evaluation:
     """Scores a model on its own test records, or on a cohort it never saw (sec:exp_unc, sec:exp_dist)."""
-    readings = held_out(model, cohort, "test")
+    readings, described = held_out(model, cohort, "test")
     answers = _answers(model, readings, torch.device(device))
     error = answers.error
     summary = {
@@ -154,20 +158,26 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
     ranking = pd.DataFrame(
         [{"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)} for name, s in signals.items()]
     )
-    return Evaluation(summary, ranking, _distributions(model, answers), _reliability(model, readings, device))
+    # Coverage over all folds: the noise of one hiding is as large as what is looked for.
+    folds = _answers(model, readings, torch.device(device), _folds(model))
+    scale = calibration.scale_of(folds)
+    return Evaluation(
+        summary,
+        ranking,
+        _distributions(model, answers),
+        reliability(folds.prediction, folds.truth, scale, folds.variable, calibration),
+        _groups(calibration, folds, scale, described),
+    )
 
 
-def reliability_on_test(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -> pd.DataFrame:
-    """Coverage and width of the default calibration, overall and by variable, on records that the model never saw."""
-    return _reliability(model, held_out(model, cohort, "test"), device)
-
-
-def _reliability(model: Model, readings: Readings, device: torch.device | str) -> pd.DataFrame:
-    """Coverage by variable over all folds: the noise of one hiding is as large as what is looked for."""
-    answers = _answers(model, readings, torch.device(device), _folds(model))
-    calibration = model.require_calibration()
-    scale = calibration.scale_of(answers)
-    return reliability(answers.prediction, answers.truth, scale, answers.variable, calibration)
+def _groups(
+    calibration: Calibration, answers: Answers, scale: NDArray[np.floating[Any]], described: pa.Table
+) -> pd.DataFrame:
+    told = Told(answers.record, answers.variable, answers.truth, answers.prediction, scale)
+    groups = groups_of(told, answers.evidence, calibration.variables, described)
+    del groups["variable"]  # which the reliability has
+    halves = [(level, calibration.half_width(scale, answers.variable, level)) for level in calibration.levels]
+    return coverage_table(told, [Given(*half, len(calibration.variables)) for half in halves], groups)
 
 
 def _folds(model: Model) -> int:

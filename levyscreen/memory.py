@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# A CPU tensor that does not fit is a plain RuntimeError, told from others by its text alone.
-_SIGNS = ("can't allocate memory", "out of memory", "bad_alloc")
+# A CPU tensor that does not fit is a plain RuntimeError, and so is what oneDNN, without room for its workspace, and
+# Arrow, without room for a thread's stack, come up with: told from others by their text alone.
+_SIGNS = (
+    "can't allocate memory",
+    "out of memory",
+    "bad_alloc",
+    "could not create a primitive",
+    "can't start new thread",
+    "Failed to launch worker thread",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: of Python, numpy, Arrow, or a tensor on any device."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
-    )
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in _SIGNS)
 
 
 def halving(

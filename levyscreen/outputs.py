@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ def write_text(path: Path, text: str) -> None:
     """Writes UTF-8 text."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes UTF-8 text that only the file's owner may read, from its first byte on."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with replacing(path) as temporary, os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+        file.write(text.encode())
 
 
 def write_json(path: Path, data: Any) -> None:

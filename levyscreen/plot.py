@@ -114,7 +114,7 @@ def _row(cohort: Cohort, model: Model, record_id: int) -> int:
     if not readable:
         raise UsageError(f"{files[0]} is unreadable: {problems[0]}")
     least = model.preprocessor.protocol.min_readings
-    if model.preprocessor.apply(cohort).lengths[readable[0]] < least:
+    if model.preprocessor.apply(cohort).distinct[readable[0]] < least:
         raise UsageError(
             f"this record has fewer than {least} readings, too few for model {model.name} to claim an uncertainty: "
             "choose one whose status is scored"

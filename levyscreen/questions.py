@@ -62,8 +62,8 @@ class Answers:
 
 
 def answer(network: Network, batch: Batch) -> Answers:
-    """One deterministic pass over one batch; padding dropped."""
-    with torch.no_grad():
+    """One deterministic pass over one batch; padding dropped. In full precision, whatever the caller's autocast."""
+    with torch.no_grad(), torch.autocast(batch.time.device.type, enabled=False):
         prediction = network.predict(batch)
     signals, mask = prediction.signals, batch.query_mask
     assert signals.deviation is not None

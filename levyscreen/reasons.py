@@ -32,7 +32,7 @@ class Explainer:
         self.log_thinness = np.zeros(records)
         self.log_conflict = np.zeros(records)
         # Sums by record and variable, whatever the number of its queries: what screening keeps most of a record.
-        self.asked = np.zeros((records, len(names)), dtype=np.uint16)
+        self.asked = np.zeros((records, len(names)), dtype=np.uint32)
         self.doubt = np.zeros((records, len(names)), dtype=np.float32)
 
     def add(self, window: slice, answers: Answers, uncertainty: NDArray[np.floating[Any]]) -> None:

@@ -80,8 +80,8 @@ SCORES = pa.schema(
         pa.field("worst_variables", pa.string()),  # up to three names, joined by ';', the worst first
     ]
 )
-# too_few: under 20 readings, no uncertainty is claimed; non_finite: the model's answer was not a number; too_many: over
-# 512, which the paper's protocol leaves out and ours never does.
+# too_few: under 20 readings, repetitions not counted, and no uncertainty is claimed; non_finite: the model's answer was
+# not a number; too_many: over 512, which the paper's protocol leaves out and ours never does.
 STATUSES = ("unreadable", "empty", "too_few", "non_finite", "too_many", "scored")
 REASONS = ("conflict", "thin_evidence", "both")
 
@@ -115,7 +115,7 @@ QUERIES = pa.schema(
 # Continuum ----------------------------------------------------------------------------------------------------------
 
 # Sorted by record, variable, time; whole records in a row group; values and interval in the variable's unit. With
-# --half the last six are float16.
+# --half the last six are float16. An answer that is not finite is null in all of its columns; bounds may be infinite.
 CONTINUUM = pa.schema(
     [
         pa.field("record_id", pa.int64()),

@@ -154,7 +154,7 @@ def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | N
     readings = model.preprocessor.apply(cohort)
     n, least = readings.lengths, model.preprocessor.protocol.min_readings
     status = np.full(len(readings), "scored", dtype=object)
-    status[n < least] = "too_few"
+    status[readings.distinct < least] = "too_few"
     status[n == 0] = "empty"
     if most is not None:
         status[n > most] = "too_many"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from safetensors.torch import save as serialised
 
 from levyscreen import outputs
 from levyscreen.calibrate import Calibration
-from levyscreen.config import ModelConfig
+from levyscreen.config import ModelConfig, TrainingConfig, parsed
 from levyscreen.errors import CalibrationError, ModelError
 from levyscreen.model.network import Network
 from levyscreen.records.preprocessor import Preprocessor
@@ -47,7 +48,18 @@ class Model:
 
     def records(self, part: str) -> NDArray[np.int64]:
         """Record ids that stood in `train`, `validation` or `test` when this model was trained."""
-        return np.asarray(self.training["split"][part], dtype=np.int64)
+        return np.asarray(self.remembered("split", part), dtype=np.int64)
+
+    def remembered(self, *keys: str) -> Any:
+        """What the folder remembers of its training. Raises ModelError where it does not say."""
+        found: Any = self.training
+        for key in keys:
+            if key not in found:
+                raise ModelError(
+                    f"{self.folder / CONFIG} does not say {'.'.join(keys)} of its training: train the model again"
+                )
+            found = found[key]
+        return found
 
     @property
     def calibration(self) -> Calibration | None:
@@ -93,23 +105,19 @@ def find(model: str | Path) -> Path:
     as_path = Path(model)
     shipped = shipped_folder() / as_path
     for folder in ([shipped] if len(as_path.parts) == 1 else []) + [as_path]:
-        if (folder / CONFIG).is_file():
+        if os.path.isfile(folder / CONFIG):  # Path.is_file raises for a name that is too long
             return folder
     known = sorted(p.parent.name for p in shipped_folder().glob(f"*/{CONFIG}"))
-    raise ModelError(f"no model '{model}': shipped are {', '.join(known) or 'none'}; or name a folder with {CONFIG}")
+    raise ModelError(
+        f"no model '{model!s:.200}': shipped are {', '.join(known) or 'none'}; or name a folder with {CONFIG}"
+    )
 
 
 def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Model:
     """Loads a shipped model by name, or a model folder. Raises ModelError, saying what is wrong with which file."""
     folder = find(model)
-    config = _read_json(folder / CONFIG)
-    if config.get("format") != FORMAT:
-        raise ModelError(f"{folder / CONFIG} has format {config.get('format')!r}; this version reads {FORMAT}")
     preprocessor = _parsed(folder / PREPROCESSOR, Preprocessor.from_json)
-    settings, training, weights = _parsed(
-        folder / CONFIG,
-        lambda data: (ModelConfig.from_json(data["model"]), dict(data["training"]), dict(data.get("weights", {}))),
-    )
+    settings, training, weights = _parsed(folder / CONFIG, _settings)
     if settings.variables != len(preprocessor.variables):
         raise ModelError(
             f"{folder} does not fit together: {settings.variables} variables in {CONFIG}, "
@@ -117,7 +125,7 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
         )
     calibrations = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
-    for name in (CONFIG, PREPROCESSOR, CALIBRATION):
+    for name in (CONFIG, PREPROCESSOR, CALIBRATION):  # last: an error that says what is wrong is the better one
         if (folder / name).exists() and not outputs.is_whole(_read_json(folder / name)):
             raise _damaged(folder / name)
     digest = _checked(folder / WEIGHTS, weights)
@@ -142,20 +150,19 @@ def _damaged(path: Path) -> ModelError:
 def load_weights(path: Path, settings: ModelConfig, device: torch.device | str = "cpu") -> Network:
     """A network from a safetensors file alone. Raises ModelError for a pickle, a cut file, NaN or other shapes."""
     try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
+        tensors = load_file(_file(path))
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ModelError(f"{path} is not a whole safetensors file: {error}") from error
-    try:
-        network = Network(settings)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ModelError(f"{path.with_name(CONFIG)} describes no network: {type(error).__name__} {error}") from error
-    try:
-        network.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ModelError(f"{path} holds other weights than {CONFIG} describes: {error}") from error
+    with torch.device("meta"):  # shapes alone: a network of absurd size is found out before it takes memory
+        described = {name: (t.shape, t.dtype) for name, t in Network(settings).state_dict().items()}
+    held = {name: (t.shape, t.dtype) for name, t in tensors.items()}
+    if other := sorted(dict(described.items() ^ held.items())):
+        raise ModelError(f"{path} holds other weights than {CONFIG} describes: {', '.join(other[:3])}")
     bad = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
     if bad:
         raise ModelError(f"{path} holds weights that are not finite, in {bad[0]}")
+    network = Network(settings)
+    network.load_state_dict(tensors)
     return network.to(device).eval()
 
 
@@ -184,9 +191,9 @@ def save_calibrations(model: Model, calibrations: Sequence[Calibration]) -> Mode
 
 
 def _read_calibrations(path: Path, preprocessor: Preprocessor) -> dict[str, Calibration]:
-    if not path.exists():
+    if not os.path.lexists(path):  # a link that leads nowhere is no model without calibration
         return {}
-    found = _parsed(path, lambda data: [Calibration.from_json(c) for c in data["calibrations"]])
+    found = _parsed(path, _calibrations)
     if any(c.variables != preprocessor.variables.names for c in found):
         raise ModelError(f"{path} is of a model with other variables")
     return {c.signal: c for c in found}
@@ -217,10 +224,34 @@ def load_members(model: Model, device: torch.device | str = "cpu") -> list[Netwo
     return members
 
 
+def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any], dict[str, str]]:
+    """The network's settings; what is remembered of the training, as far as anything later reads it; file digests."""
+    training = parsed(dict[str, Any], data["training"], "training")
+    read_later = {"cohort_fingerprint": str, "split": dict[str, list[int]], "settings": TrainingConfig}
+    for key in training.keys() & read_later:
+        try:
+            parsed(read_later[key], training[key], f"training.{key}")
+        except ValueError as error:  # what came may be a record id
+            raise ValueError(str(error).partition(", got ")[0]) from None
+    weights = parsed(dict[str, str], data.get("weights", {}), "weights")
+    return parsed(ModelConfig, data["model"], "model"), training, weights
+
+
+def _calibrations(data: dict[str, Any]) -> list[Calibration]:
+    return [Calibration.from_json(c) for c in parsed(list[Any], data["calibrations"], "calibrations")]
+
+
+def _file(path: Path) -> Path:
+    """The path, if it is a file. Raises OSError for a pipe or a device, which would be read for ever."""
+    if not os.path.isfile(path):
+        raise OSError("it is missing, or no file")
+    return path
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = json.loads(_file(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from error
     if not isinstance(data, dict):
         raise ModelError(f"{path} is not a JSON object")
@@ -228,9 +259,12 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _parsed(path: Path, parse: Any) -> Any:
+    data = _read_json(path)
+    if path.name != PREPROCESSOR and (type(data.get("format")) is not int or data["format"] != FORMAT):
+        raise ModelError(f"{path} has format {data.get('format')!r:.40}; this version reads {FORMAT}")
     try:
-        return parse(_read_json(path))
+        return parse({key: value for key, value in data.items() if key != outputs.SEAL})
     except CalibrationError as error:
         raise CalibrationError(f"{path} is not what this version writes: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, ValueError) as error:
         raise ModelError(f"{path} is not what this version writes: {type(error).__name__} {error}") from error

@@ -50,9 +50,9 @@ def train_member(
     path = member_path(model.folder, seed)
     if resume and path.exists():
         return path
-    settings = TrainingConfig.from_json(model.training["settings"])
+    settings = TrainingConfig.from_json(model.remembered("settings"))
     data = prepare(cohort, model.preprocessor.protocol, settings.seed)
-    if cohort.fingerprint != model.training["cohort_fingerprint"]:
+    if cohort.fingerprint != model.remembered("cohort_fingerprint"):
         raise TrainingError(
             f"an ensemble shares its records: {model.name} was trained on another cohort than {cohort.name}"
         )
@@ -71,8 +71,8 @@ def _finished(
     found = load_model(folder.resolve(), device)
     training = found.training
     same = (
-        training["settings"] == config.to_json()
-        and training["cohort_fingerprint"] == cohort.fingerprint
+        training.get("settings") == config.to_json()
+        and training.get("cohort_fingerprint") == cohort.fingerprint
         and found.network.config == model
         and found.preprocessor.protocol == protocol
     )

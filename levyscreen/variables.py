@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from levyscreen.config import MOST, parsed
 from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class VariableSet:
         """Class of each finite value, and the value itself, repaired where the table says so.
 
         `variable` (N,) indexes this set; `value` (N,) is in the variable's unit. Any negative value means "missing",
-        unless the set has `negatives`.
+        unless the set has `negatives`. Where the table sets no limit, MOST is one: squares of more overflow float32,
+        and a single such value would leave the whole record without an answer.
         """
         import numpy as np
 
@@ -76,7 +78,7 @@ class VariableSet:
             return np.array([empty if pick(v) is None else pick(v) for v in self.variables], dtype=np.float64)
 
         exact: NDArray[np.float64] = np.asarray(value, dtype=np.float64)
-        low, high = column(lambda v: v.low, -np.inf)[variable], column(lambda v: v.high, np.inf)[variable]
+        low, high = column(lambda v: v.low, -MOST)[variable], column(lambda v: v.high, MOST)[variable]
         classes: NDArray[np.uint8] = np.full(exact.shape, LineClass.READING, dtype=np.uint8)
         classes[(exact < low) | (exact > high)] = LineClass.IMPLAUSIBLE
         if not self.negatives:
@@ -107,12 +109,13 @@ class VariableSet:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> VariableSet:
-        """The set that `to_json` wrote."""
-
-        def variable(v: dict[str, Any]) -> Variable:
-            return Variable(**{**v, "repair": Repair(**v["repair"]) if v.get("repair") else None})
-
-        return cls(**{**data, "variables": tuple(variable(v) for v in data["variables"])})
+        """The set that `to_json` wrote. Raises ValueError for any other."""
+        found: VariableSet = parsed(cls, data, "variables")
+        if len(set(found.names) - {""}) != len(found) or not len(found):
+            raise ValueError("variables must have names, each its own")
+        if found.horizon_hours < 1e-3:
+            raise ValueError(f"horizon_hours must be 0.001 or more, got {found.horizon_hours:g}")
+        return found
 
 
 # Known by name, wherever they stand in a file: constant facts about the patient, not readings. Weight is recorded again

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from levyscreen import schema
-from levyscreen.continuum import Asker, ContinuumSettings, continuum
+from levyscreen.continuum import Asker, ContinuumSettings, _halved, continuum
 from levyscreen.errors import CalibrationError, LevyscreenError, UsageError
 from levyscreen.records.batches import Batcher
 from levyscreen.types import Batch
@@ -121,6 +121,11 @@ def test_half_writes_float16_of_the_same_values(sample, shipped, frame, tmp_path
     assert table.schema.field("time_hours").type == pa.float32()
     for name in values:
         np.testing.assert_allclose(table[name].to_numpy().astype(np.float32), frame[name], rtol=1e-3)
+
+
+def test_half_writes_what_is_too_large_for_float16_as_its_largest_number():
+    values = np.array([1.0, 7e4, -7e4, np.inf, -np.inf], dtype=np.float32)
+    assert _halved(values).tolist() == [1.0, 65504.0, -65504.0, np.inf, -np.inf]
 
 
 def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skipped_and_counted(

@@ -1,4 +1,4 @@
-"""The sample cohort and the table beside it are what their README says: whole, and what the stated rule gives."""
+"""The sample cohort and the table beside it are what their README says, whole and by the stated rule; examples run."""
 
 import importlib.util
 from pathlib import Path
@@ -13,12 +13,16 @@ SAMPLE = EXAMPLES / "set-b-sample"
 EMPTY, NEARLY_EMPTY, USUAL, LONG = 1, 1, 95, 3
 
 
-@pytest.fixture(scope="module")
-def rule():
-    spec = importlib.util.spec_from_file_location("make_sample", EXAMPLES / "make_sample.py")
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def rule():
+    return example("make_sample")
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,30 @@ def test_a_folder_with_other_files_is_not_written_to(rule, tmp_path):
     with pytest.raises(SystemExit, match=r"holds 1 other files, for instance notes\.md"):
         rule.main([str(SAMPLE), str(tmp_path)])
     assert [p.name for p in tmp_path.iterdir()] == ["notes.md"]
+
+
+def test_a_network_of_ones_own_finds_less_evidence_and_errs_more_away_from_its_readings(capsys):
+    waves = example("levy_attention")
+    rows = waves.by_distance(*waves.train())
+    near, *_, gap = rows
+    assert gap["evidence"] < 0.7 * near["evidence"]
+    assert gap["sigma_hat"] > 1.2 * near["sigma_hat"]
+    assert gap["error"] > 1.2 * near["error"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of Jupyter's own packages
+def test_the_notebook_runs_from_its_folder_draws_a_patient_and_is_kept_without_outputs():
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(EXAMPLES)}}).execute()
+    shown = [output.get("data", {}) for cell in cells for output in cell.outputs]
+    assert any("image/png" in data for data in shown)
+    assert all(cell.outputs for cell in cells)
 
 
 # A table of one's own -----------------------------------------------------------------------------------------------

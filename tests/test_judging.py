@@ -14,7 +14,7 @@ from scipy import stats
 from levyscreen.config import Protocol
 from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, UsageError
-from levyscreen.judging import calibrate, evaluate, held_out, reliability_on_test
+from levyscreen.judging import calibrate, evaluate, held_out
 from levyscreen.learn.data import epoch_seed
 from levyscreen.model.network import build
 from levyscreen.questions import joined
@@ -91,7 +91,7 @@ def test_evaluation_uses_the_test_records_alone(cohort, model, spied):
 
 
 def test_of_another_cohort_nothing_is_judged_that_training_or_validation_saw(cohort, model):
-    judged = set(held_out(model, other(tiny_cohort(75)), "test").record_id.tolist())
+    judged = set(held_out(model, other(tiny_cohort(75)), "test")[0].record_id.tolist())
     assert not judged & {*SPLIT["train"], *SPLIT["validation"]}
     assert set(SPLIT["test"]) <= judged
 
@@ -108,14 +108,14 @@ def test_the_folds_hide_disjoint_readings_and_nearly_all_of_them(cohort, model, 
 
 def test_hidden_targets_follow_the_seed_the_model_was_trained_with(cohort, model, spied):
     calibrate(model, cohort)
-    readings = held_out(model, cohort, "validation")
+    readings, _ = held_out(model, cohort, "validation")
     for fold, (_, _, hidden) in enumerate(spied):
         np.testing.assert_array_equal(hidden, hide(readings, 0.3, epoch_seed(3, 0), None, fold))
 
 
 def test_records_with_too_few_readings_are_left_out(cohort, model):
     strict = replace(model, preprocessor=replace(model.preprocessor, protocol=replace(PROTOCOL, min_readings=20)))
-    readings = held_out(strict, cohort, "validation")
+    readings, _ = held_out(strict, cohort, "validation")
     assert readings.lengths.min() >= 20
     assert len(readings) < 10
 
@@ -176,7 +176,7 @@ def test_a_rich_calibration_ranks_a_screening_and_bounds_a_timeline_by_what_its_
 def test_an_evaluation_says_what_a_loop_over_the_answers_says(cohort, model):
     calibrated = calibrate(model, cohort, by="nothing")
     evaluation = evaluate(calibrated, cohort)
-    readings = held_out(calibrated, cohort, "test")
+    readings, _ = held_out(calibrated, cohort, "test")
     hidden = hide(readings, 0.3, epoch_seed(3, 0))
     (answers,) = [a for _, a in module.ask(calibrated.network, readings, hidden, torch.device("cpu"))]
     error = np.abs(answers.prediction - answers.truth).astype(np.float64)
@@ -207,10 +207,10 @@ def test_an_evaluation_says_what_a_loop_over_the_answers_says(cohort, model):
 def test_reliability_is_of_the_test_records_over_all_folds(cohort, model, spied):
     calibrated = calibrate(model, cohort, by="nothing")
     spied.clear()
-    table = reliability_on_test(calibrated, cohort)
+    table = evaluate(calibrated, cohort).reliability
     assert ids(spied) == set(SPLIT["test"])
-    assert len(spied) == 3
-    assert table["n"].iloc[0] == sum(hidden.sum() for _, _, hidden in spied)
+    assert len(spied) == 4  # one hiding for all else
+    assert table["n"].iloc[0] == sum(hidden.sum() for _, _, hidden in spied[1:])
 
 
 # Training, end to end -----------------------------------------------------------------------------------------------

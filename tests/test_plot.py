@@ -1,5 +1,6 @@
 """The picture of one record shows what the model knew, said and doubted, and refuses where it has nothing to claim."""
 
+import io
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -152,3 +153,10 @@ def test_without_matplotlib_it_says_what_to_install(cohort, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"pip install 'levyscreen\[plot\]'"):
         draw(cohort, model, 4)
+
+
+def test_a_name_that_matplotlib_would_typeset_is_drawn_as_it_is(cohort, model):
+    odd = replace(cohort, name="$\\frac{$ \x1b[31m")
+    figure = draw(odd, replace(model, name="$x$"), 4, ["HR"])
+    assert figure.get_suptitle() == "Record 4 of $\\frac{$ \\x1b[31m, model $x$"
+    figure.savefig(io.BytesIO(), format="png")

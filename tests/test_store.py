@@ -10,13 +10,23 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from levyscreen import outputs
 from levyscreen.calibrate import fit_calibration
 from levyscreen.errors import CalibrationError, ModelError
 from levyscreen.model.network import build
 from levyscreen.questions import ask, joined
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
-from levyscreen.store import find, load_members, load_model, member_path, save_calibrations, save_model, save_weights
+from levyscreen.store import (
+    find,
+    load_members,
+    load_model,
+    member_path,
+    save_calibrations,
+    save_member,
+    save_model,
+    save_weights,
+)
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
 
 CPU = torch.device("cpu")
@@ -61,10 +71,12 @@ def folder(saved, tmp_path):
     return Path(shutil.copytree(saved, tmp_path / "tiny"))
 
 
-def edit(path, change):
+def edit(path, change, seal=True):
+    """As whoever wrote something else into the file would have, with a digest that fits; or as damage would."""
     data = json.loads(path.read_text())
     change(data)
-    path.write_text(json.dumps(data))
+    content = {k: v for k, v in data.items() if k != outputs.SEAL}
+    path.write_text(json.dumps(outputs.sealed(content) if seal else data))
 
 
 # Round trip ---------------------------------------------------------------------------------------------------------
@@ -190,6 +202,9 @@ def test_json_that_is_none_is_refused_with_the_file(folder, name):
     (folder / name).write_text("[]")
     with pytest.raises(ModelError, match=f"tiny/{name} is not a JSON object"):
         load_model(folder)
+    (folder / name).write_text("[" * 100_000)
+    with pytest.raises(ModelError, match=f"tiny/{name} cannot be read"):
+        load_model(folder)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +228,78 @@ def test_a_file_with_the_wrong_keys_or_numbers_is_refused_by_name(folder, name, 
     edit(folder / name, change)
     with pytest.raises(ModelError, match=f"tiny/{name}"):
         load_model(folder)
+
+
+def test_what_a_folder_does_not_remember_of_its_training_is_named_when_it_is_needed(folder):
+    edit(folder / "config.json", lambda data: data["training"].pop("settings"))
+    model = load_model(folder)
+    with pytest.raises(ModelError, match=r"tiny/config\.json does not say settings\.seed of its training"):
+        model.remembered("settings", "seed")
+
+
+def test_a_cohort_of_other_stays_than_the_models_is_refused(folder, cohort):
+    edit(folder / "preprocessor.json", lambda data: data["variables"].update(horizon_hours=24.0))
+    with pytest.raises(ModelError, match="cohort tiny has stays of 48 hours, the model was made for 24"):
+        load_model(folder).preprocessor.apply(cohort)
+
+
+def test_a_link_that_leads_nowhere_is_no_model_without_calibration(folder):
+    (folder / "calibration.json").unlink()
+    (folder / "calibration.json").symlink_to("nowhere")
+    with pytest.raises(ModelError, match=r"tiny/calibration\.json cannot be read: it is missing, or no file"):
+        load_model(folder)
+
+
+def test_a_flipped_bit_in_the_weights_is_refused(folder):
+    path = folder / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"tiny/model\.safetensors is damaged: it is not what was written with its"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", lambda data: data["model"].update(tau=0.25)),
+        ("preprocessor.json", lambda data: data["mean"].reverse()),
+        ("calibration.json", lambda data: data["calibrations"][0].update(signal="disagreement")),
+    ],
+)
+def test_a_number_changed_in_a_sealed_file_is_refused_though_it_can_be_read(folder, name, change):
+    edit(folder / name, change, seal=False)
+    with pytest.raises(ModelError, match=rf"tiny/{name} is damaged"):
+        load_model(folder)
+
+
+def test_a_folder_without_digests_is_taken_as_it_is(folder):
+    for name in ("config.json", "preprocessor.json", "calibration.json"):
+        edit(folder / name, lambda data: (data.pop("digest"), data.pop("weights", None)))
+    assert load_model(folder).name == "tiny"
+
+
+def test_new_weights_beside_an_old_configuration_are_refused_as_a_save_cut_short(folder):
+    save_weights(folder / "model.safetensors", build(MODEL, 1))
+    with pytest.raises(ModelError, match=r"damaged: .* train anew \(--resume, if a training was cut short\)"):
+        load_model(folder)
+
+
+def test_a_damaged_member_is_refused(folder):
+    path = save_member(folder, 1, build(MODEL, 1))
+    assert len(load_members(load_model(folder))) == 1
+    save_weights(path, build(MODEL, 2))
+    with pytest.raises(ModelError, match=r"tiny/member-1\.safetensors is damaged"):
+        load_members(load_model(folder))
+
+
+def test_every_file_of_the_shipped_models_is_sealed():
+    for name in ("physionet2012", "physionet2012-paper"):
+        folder = find(name)
+        config = json.loads((folder / "config.json").read_text())
+        assert set(config["weights"]) == {path.name for path in folder.glob("*.safetensors")}
+        for path in set(folder.glob("*.json")) - {folder / "card.json"}:  # which people fill in
+            assert "digest" in json.loads(path.read_text())
 
 
 # Shipped models -----------------------------------------------------------------------------------------------------

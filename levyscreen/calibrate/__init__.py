@@ -13,6 +13,7 @@ from levyscreen.calibrate.scores import (
     crps_gaussian,
     flagged,
     flagged_excess,
+    sparsification,
     spearman,
 )
 
@@ -36,5 +37,6 @@ __all__ = [
     "flagged_excess",
     "law_of_variable",
     "reliability",
+    "sparsification",
     "spearman",
 ]

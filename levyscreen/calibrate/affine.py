@@ -21,6 +21,7 @@ from levyscreen.errors import CalibrationError
 SHRINK = 50.0  # targets of a variable at which its own fit and the global one weigh the same
 FLOOR = 1e-3  # b is never below this share of the typical |error|, so that a signal of 0 still has a scale
 LEAST_SCALE = 1e-6  # nor below this, where there is no error at all (a variable that never changes)
+MOST_A = 1e12  # a signal that errors exceed by more is as good as 0, and their ratio too large for float32
 MULTIPLES = np.geomspace(1 / 32, 8, 17)  # coarse grid, in units of the data: steps of a factor sqrt 2
 FINE = 7  # points a side of a finer grid; odd, so that its centre is on it
 PRECISION = 1e-3  # of the units of the data: where the search stops
@@ -109,8 +110,11 @@ def _search(signal: NDArray[np.float32], error: NDArray[np.float32]) -> Affine:
     unit_b = max(typical or float(size.mean(dtype=np.float64)), LEAST_SCALE)
     mean_signal = float(signal.mean(dtype=np.float64))
     unit_a = float(size.mean(dtype=np.float64)) / mean_signal if mean_signal > 0 else 0.0
+    if unit_a > MOST_A:
+        unit_a = 0.0
     floor = max(FLOOR * unit_b, LEAST_SCALE)
-    grid_a, grid_b = np.unique(np.append(0.0, unit_a * MULTIPLES)), np.append(floor, unit_b * MULTIPLES)
+    grid_a = np.unique(np.append(0.0, unit_a * MULTIPLES))
+    grid_b = np.unique(np.maximum(np.append(floor, unit_b * MULTIPLES), floor))
     best_a, best_b, lowest = _least(signal, error, grid_a, grid_b)
     half_a, half_b = max(best_a / 2, unit_a / 32), max(best_b / 2, unit_b / 32)
     for _ in range(ROUNDS):

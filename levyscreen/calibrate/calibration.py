@@ -13,15 +13,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
+from levyscreen.calibrate.affine import LEAST_SCALE, Affine, fit_by_variable, fit_global
 from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_unbounded
 from levyscreen.calibrate.reader import Emitted, Reader
 from levyscreen.calibrate.scores import Float64s, Floats, paired
+from levyscreen.config import MOST, parsed
 from levyscreen.errors import CalibrationError, UsageError
 
 RICH = "rich"  # all signals, read together by a Reader
@@ -138,13 +139,16 @@ class Calibration:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Calibration:
         """The calibration that `to_json` wrote. Raises CalibrationError for anything else."""
-        if data.get("format") != FORMAT:
-            raise CalibrationError(f"calibration of format {data.get('format')!r}, this version reads {FORMAT}")
+        if not isinstance(data, Mapping):
+            raise CalibrationError("not a calibration: an object is required")
+        if type(data.get("format")) is not int or data["format"] != FORMAT:  # True is 1 to Python
+            raise CalibrationError(f"calibration of format {data.get('format')!r:.40}, this version reads {FORMAT}")
         try:
             calibration = _from_plain(data)
-        except (KeyError, TypeError, ValueError) as err:
+        except (KeyError, ValueError) as err:
             raise CalibrationError(f"not a calibration: {type(err).__name__} {err}") from err
         _check_shapes(calibration)
+        _check_numbers(calibration)
         return calibration
 
 
@@ -175,6 +179,10 @@ def fit_calibration(
     if not np.size(target):
         raise CalibrationError("no targets to calibrate on")
     s, mu, y = paired(**{signal_name: signal}, mean=mean, target=target)
+    if max(np.abs(s).max(), np.abs(y - mu).max()) > MOST:
+        raise CalibrationError(
+            f"errors or values of {signal_name} lie beyond {MOST:g}: nothing can be calibrated on them"
+        )
     v = _checked_variable(variable, len(y), len(names))
     error, n_variables = y - mu, len(names)
     fit, rest = _halves(split_by, len(y))
@@ -246,25 +254,35 @@ def _checked_variable(variable: ArrayLike, n: int, n_variables: int) -> Indices:
     return v
 
 
-def _from_plain(data: Mapping[str, Any]) -> Calibration:
-    def floats(row: Any) -> Float64s:
-        return np.array([math.inf if x is None else x for x in row], dtype=np.float64)
+# What each key of the JSON must hold; only a quantile may be null.
+_PLAIN = {
+    "signal": Literal["deviation", "sigma_hat", "disagreement", "inverse_evidence", "rich"],
+    "by": Literal["variable", "nothing"],
+    "variables": tuple[str, ...],
+    "global": Affine,
+    "a": tuple[float, ...],
+    "b": tuple[float, ...],
+    "n_targets": tuple[int, ...],
+    "levels": tuple[float, ...],
+    "quantiles": tuple[float | None, ...],
+    "quantiles_by_variable": tuple[tuple[float | None, ...], ...],
+    "mean_error": tuple[float, ...],
+    "provenance": dict[str, Any],
+}
 
-    return Calibration(
-        signal=data["signal"],
-        by=data["by"],
-        variables=tuple(data["variables"]),
-        pooled=Affine(float(data["global"]["a"]), float(data["global"]["b"])),
-        a=floats(data["a"]),
-        b=floats(data["b"]),
-        n_targets=np.array(data["n_targets"], dtype=np.int64),
-        levels=tuple(data["levels"]),
-        quantiles=floats(data["quantiles"]),
-        quantiles_by_variable=np.stack([floats(row) for row in data["quantiles_by_variable"]]),
-        mean_error=floats(data["mean_error"]),
-        provenance=dict(data["provenance"]),
-        reader=Reader.from_json(data["reader"], len(data["variables"])) if data["signal"] == RICH else None,
-    )
+
+def _from_plain(data: Mapping[str, Any]) -> Calibration:
+    if unknown := sorted(data.keys() - _PLAIN.keys() - {"format", "reader"}):
+        raise ValueError(f"{unknown[0]!r:.40} is not known to this version")
+    plain = {key: parsed(kind, data[key], key) for key, kind in _PLAIN.items()}
+    if plain["signal"] == RICH:
+        plain["reader"] = Reader.from_json(parsed(dict[str, Any], data["reader"], "reader"), len(plain["variables"]))
+    plain["pooled"] = plain.pop("global")
+    plain["n_targets"] = np.array(plain["n_targets"], dtype=np.int64)
+    for key in ("a", "b", "mean_error", "quantiles", "quantiles_by_variable"):
+        row = np.array(plain[key], dtype=np.float64)
+        plain[key] = np.where(np.isnan(row), math.inf, row)  # None has become NaN
+    return Calibration(**plain)
 
 
 def _check_shapes(c: Calibration) -> None:
@@ -272,3 +290,22 @@ def _check_shapes(c: Calibration) -> None:
     shapes = [x.shape for x in (c.a, c.b, c.n_targets, c.mean_error, c.quantiles, c.quantiles_by_variable)]
     if shapes != [(variables,), (variables,), (variables,), (variables,), (levels,), (levels, variables)]:
         raise CalibrationError(f"damaged calibration: {variables} variables and {levels} levels, arrays of {shapes}")
+
+
+def _check_numbers(c: Calibration) -> None:
+    """What every fit gives: scales above 0, and intervals that do not shrink where more coverage is asked."""
+    levels, order = np.array(c.levels), np.argsort(c.levels)
+    wider = [(row[1:] >= row[:-1]).all() for row in (c.quantiles[order], c.quantiles_by_variable[order])]
+    fine = {
+        "a, mean_error, n_targets and quantiles must be 0 or more": min(
+            c.pooled.a, *c.a, *c.mean_error, *c.n_targets, *c.quantiles, *c.quantiles_by_variable.flat
+        )
+        >= 0,
+        "b must be above 0": min(c.pooled.b, *c.b) >= LEAST_SCALE / 2,  # a weighted mean may round down
+        "levels must lie between 0 and 1, each once": (
+            len(levels) > 0 and len(set(c.levels)) == len(levels) and 0 < levels.min() <= levels.max() < 1
+        ),
+        "quantiles must rise with the level": all(wider),
+    }
+    if wrong := [rule for rule, holds in fine.items() if not holds]:
+        raise CalibrationError(f"damaged calibration: {'; '.join(wrong)}")

@@ -17,6 +17,8 @@ from levyscreen.errors import UsageError
 Floats = NDArray[np.floating[Any]]
 Float64s = NDArray[np.float64]
 
+CURVE_POINTS = 50
+
 
 def crps_gaussian(mean: ArrayLike, scale: ArrayLike, target: ArrayLike) -> Float64s:
     """Continuous ranked probability score of N(mean, scale^2) against the target, elementwise, in the target's unit.
@@ -65,6 +67,16 @@ def _sparsification(order_by: Float64s, error: Float64s) -> float:
     kept_first = error[np.argsort(-order_by, kind="stable")][::-1]
     mean_of_rest = np.cumsum(kept_first) / np.arange(1, len(error) + 1)
     return float(mean_of_rest.mean() / error.mean())
+
+
+def sparsification(order_by: Floats, error: Floats, points: int = CURVE_POINTS) -> list[float]:
+    """Mean error of what is left, as a share of that of all, once 0, 1/50, ... 49/50 of the queries are left out.
+
+    Those with the highest `order_by` go first; both (N,), `error` absolute.
+    """
+    kept = error[np.argsort(-order_by, kind="stable")]
+    starts = np.floor(np.arange(points) / points * len(kept)).astype(np.int64)
+    return [float(kept[start:].mean() / error.mean()) for start in starts]
 
 
 def spearman(signal: ArrayLike, error: ArrayLike) -> float:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from levyscreen.cli import cache, calibrate, continuum, evaluate, map, plot, screen, study, train, validate
+from levyscreen.cli import (
+    cache,
+    calibrate,
+    continuum,
+    crash,
+    evaluate,
+    map,
+    plot,
+    report,
+    screen,
+    study,
+    train,
+    validate,
+)
 from levyscreen.cli.common import stderr
 from levyscreen.cli.defaults import read_defaults
 from levyscreen.errors import LevyscreenError, UsageError
@@ -33,6 +45,7 @@ app.command("train")(train.command)
 app.command("calibrate")(calibrate.command)
 app.command("evaluate")(evaluate.command)
 app.command("plot")(plot.command)
+app.command("report")(report.command)
 app.command("study")(study.command)
 app.command("map")(map.command)
 app.command("validate")(validate.command)
@@ -64,8 +77,8 @@ def settings(
 
 
 def main() -> None:
-    """Errors that were meant, and what the machine runs out of, become one line on stderr and an exit code."""
-    warnings.showwarning = lambda message, *_: stderr(f"warning: {message}")
+    """Entry point: errors that were meant, or of a lack of room, become one line on stderr, others their places."""
+    crash.prepare()
     try:
         app()
     except UsageError as error:
@@ -84,10 +97,11 @@ def main() -> None:
         _drop_stdout()
         stderr(f"levyscreen: standard output or a file could not be written or read: {error}")
         raise SystemExit(1) from None
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-        stderr("levyscreen: not enough memory: free some, take --device cpu, or screen the cohort in parts")
+    except Exception as error:
+        if is_out_of_memory(error):
+            stderr("levyscreen: not enough memory: free some, take --device cpu, or screen the cohort in parts")
+        else:
+            crash.report(error)
         raise SystemExit(1) from None
 
 

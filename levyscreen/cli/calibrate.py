@@ -26,10 +26,10 @@ def command(
     """Fit scale and conformal intervals of MODEL on COHORT and write them into the model's folder.
 
     Of the cohort that the model was trained on, only its validation records are used; a reliability table on its test
-    records is then printed.
+    records is then printed. The model's card is written anew.
     """
     from levyscreen import machine
-    from levyscreen.judging import calibrate, reliability_on_test
+    from levyscreen.judging import calibrate
     from levyscreen.report.tables import frame_table
     from levyscreen.store import load_model
 
@@ -54,12 +54,14 @@ def command(
                 f"warning: a = 0, so {name} says nothing about error here; screening will refuse to rank by it"
             )
     common.stderr(f"written to {calibrated.folder}")
-    if found.fingerprint == calibrated.training["cohort_fingerprint"]:
-        table = reliability_on_test(calibrated, found, where)
+    own = found.fingerprint == calibrated.remembered("cohort_fingerprint")
+    evaluation = common.write_card(calibrated, found if own else None, where, "it was calibrated on another cohort")
+    if evaluation is not None:
+        table = evaluation.reliability
         title = "Reliability on test records: coverage and median width, overall, then the worst variable first"
         common.write_frame(table, None, None, lambda: frame_table(table, title))
     else:
-        common.stderr("its reliability is to be seen on records that it never saw: levyscreen evaluate MODEL COHORT")
+        common.stderr("its reliability is to be seen on records it never saw: levyscreen evaluate MODEL COHORT --card")
 
 
 def _level(word: str) -> float:

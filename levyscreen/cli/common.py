@@ -16,8 +16,10 @@ from levyscreen.names import cell, printable
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
     from rich.console import RenderableType
 
+    from levyscreen.judging import Evaluation
     from levyscreen.records.cohort import Cohort
     from levyscreen.store import Model
 
@@ -76,6 +78,19 @@ def note_left_out(cohort: Cohort, model: Model) -> None:
 
     for note in left_out(cohort, model.preprocessor.variables):
         stderr(f"note: {note}")
+
+
+def write_card(model: Model, cohort: Cohort | None, where: torch.device, why_not: str = "") -> Evaluation | None:
+    """Judges a model on its held-out records of `cohort`, if there is one, and writes its card. Says what it takes."""
+    from levyscreen.card import write_card as written
+    from levyscreen.judging import evaluate
+
+    evaluation = None
+    if cohort is not None:
+        stderr("judging it on records that it never saw, for its card: four passes over them")
+        evaluation = evaluate(model, cohort, where)
+    stderr(f"card written to {written(model, evaluation, why_not)}")
+    return evaluation
 
 
 @contextmanager
@@ -163,26 +178,25 @@ def rendered(renderable: RenderableType) -> bytes:
     return captured.get().encode()
 
 
-def remember(cohort: Path, model: str, protocol: str | None) -> None:
-    """Notes what was screened last from this folder, for `continuum` without a COHORT."""
+def remember(cohort: Path, model: str, protocol: str | None, out: Path | None = None) -> None:
+    """Notes what was screened last from this folder, for `continuum` without a COHORT and `report` without an OUT."""
     from levyscreen.outputs import sealed, write_json
 
-    write_json(LAST, sealed({"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}))
+    asked = {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}
+    write_json(LAST, sealed(asked | {"out": None if out is None else str(out.resolve())}))
 
 
-def recall() -> dict[str, Any]:
-    """What `remember` noted. Raises UsageError where nothing was screened from this folder."""
+def recall(instead: str = "continuum COHORT") -> dict[str, Any]:
+    """What `remember` noted. Raises UsageError, saying what to type instead, where nothing was screened from here."""
     from levyscreen.outputs import is_whole
 
     try:
         found = json.loads(LAST.read_text(encoding="utf-8"))
         if is_whole(found):
-            return {name: found[name] for name in ("cohort", "model", "protocol")}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return {name: found[name] for name in ("cohort", "model", "protocol")} | {"out": found.get("out")}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
-    raise UsageError(
-        "no cohort was screened from this folder yet: type levyscreen continuum COHORT, or screen one first"
-    )
+    raise UsageError(f"no cohort was screened from this folder yet: type levyscreen {instead}, or screen one first")
 
 
 def strings(text: str | None) -> tuple[str, ...] | None:

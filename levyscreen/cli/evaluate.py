@@ -13,6 +13,9 @@ from levyscreen.cli.common import CohortPath, Device, NoCache
 def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or a shipped model's name.")],
     cohort: CohortPath,
+    card: Annotated[
+        bool, typer.Option("--card", help="Also write the model's card, README.md and card.json, into its folder.")
+    ] = False,
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
@@ -21,6 +24,7 @@ def command(
     Prints Markdown to stdout.
     """
     from levyscreen import machine
+    from levyscreen.card import judged_apart
     from levyscreen.judging import evaluate
     from levyscreen.report.markdown import evaluation_markdown
     from levyscreen.store import load_model
@@ -30,4 +34,8 @@ def command(
     loaded = load_model(model, where)
     found = common.read(cohort, no_cache)
     common.note_left_out(found, loaded)
-    typer.echo(evaluation_markdown(loaded.name, evaluate(loaded, found, where)))
+    if card:
+        judged_apart(loaded, found)
+    evaluation = common.write_card(loaded, found, where) if card else evaluate(loaded, found, where)
+    assert evaluation is not None
+    typer.echo(evaluation_markdown(loaded.name, evaluation))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,9 +68,12 @@ def command(
     common.note_left_out(records, loaded)
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
-    _write(screening, records, folder, times, loaded.preprocessor.variables.horizon_hours)
-    common.remember(cohort, name, protocol)
+    _write(screening, records, folder, times)
+    common.remember(cohort, name, protocol, folder)
     _report(screening, comparison, records, folder)
+    from levyscreen.report.screened import note
+
+    note(folder, cohort, _reference(loaded, name), protocol, sys.argv[1:], comparison is not None)
     frame = screening.scores
     if top_decile or flag is not None:
         frame = frame[frame["flagged"] | ~frame["status"].isin(["scored", "too_many"])]
@@ -106,7 +110,14 @@ def _run(
     return screening, comparison.table(screening.scores, screening.timing["compute_s"])
 
 
-def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float], horizon_hours: float) -> None:
+def _reference(model: Model, name: str) -> str:
+    """The shipped model's name, or where the folder is, seen from anywhere."""
+    from levyscreen.store import shipped_folder
+
+    return name if model.folder.parent == shipped_folder() else str(model.folder.resolve())
+
+
+def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float]) -> None:
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
@@ -117,7 +128,7 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
     outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
     outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
     if has_meds_scores(cohort):
-        outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table, horizon_hours), screening.provenance)
+        outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table), screening.provenance)
     if screening.queries is not None:
         table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
         outputs.write_parquet(folder / "queries.parquet", table, screening.provenance)

@@ -36,7 +36,7 @@ def command(
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
-    """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept for levyscreen evaluate."""
+    """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept to judge it by."""
     from levyscreen import machine
     from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
     from levyscreen.training import train, train_member
@@ -64,6 +64,7 @@ def command(
     finally:
         close()
     common.stderr(f"model written to {folder}")
+    common.write_card(model, found if model.calibration else None, where, f"decoding by {decode}, it emits no signals")
 
 
 def _watch(epochs: int) -> tuple[Watch, Callable[[], None]]:

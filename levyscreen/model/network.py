@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,9 @@ from levyscreen.model.tnp import TransformerDecode, Unencoded
 from levyscreen.operator import Field, Lattice, LatticeReader, LatticeReading, Reading, deviation, read, read_beam
 from levyscreen.types import Batch, Signals
 
+# Of a record's queries with its keys, at once: 64 MB. No batch of usual records has as many; all the 525 million of a
+# record of 50,000 readings would take gigabytes.
+INTENSITIES = 2**24
 DECODES = {"levy": LevyDecode, "softmax": SoftmaxDecode, "tnp-d": TransformerDecode}
 
 
@@ -112,9 +115,20 @@ class Network(nn.Module):
         return Prediction(mean, _head_means(reading, spread))
 
     def predict(self, batch: Batch, with_deviation: bool = True) -> Prediction:
-        """One deterministic pass over a batch's queries."""
-        query = self.levy().project_query(self.embed.query(batch.query_time, batch.query_variable))
-        return self.ask(self.record_side(batch), query, with_deviation)
+        """One deterministic pass over a batch's queries, as many at once as memory should be spent on."""
+        query = self.levy().project_query(self.embed.query(batch.query_time, batch.query_variable))  # (R, H, m, d)
+        field = self.record_side(batch)
+        step = max(1, INTENSITIES // (query.shape[0] * query.shape[1] * batch.time.shape[1]))
+        return _joined([self.ask(field, part, with_deviation) for part in query.split(step, dim=2)])
+
+
+def _joined(parts: list[Prediction]) -> Prediction:
+    """Answers to consecutive queries of the same records in one."""
+    if len(parts) == 1:
+        return parts[0]
+    found = ([getattr(part.signals, field.name) for part in parts] for field in fields(Signals))
+    signals = Signals(*(None if each[0] is None else torch.cat(each, dim=1) for each in found))  # type: ignore[arg-type]
+    return Prediction(torch.cat([part.mean for part in parts], dim=1), signals)
 
 
 def _queries_last(mean: Tensor) -> Tensor:

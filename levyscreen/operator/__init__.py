@@ -5,6 +5,7 @@ many queries as there are; `deviation` and `draw` work from the beam. `LatticeRe
 that a timeline asks of every record, its draws from a `RandomMeasure`.
 """
 
+from levyscreen.operator.attention import LevyAttention, LevySignals
 from levyscreen.operator.draws import draw, draw_once, straight_through
 from levyscreen.operator.field import Field, build_field, mean_path
 from levyscreen.operator.grid import Grid
@@ -23,6 +24,8 @@ __all__ = [
     "Lattice",
     "LatticeReader",
     "LatticeReading",
+    "LevyAttention",
+    "LevySignals",
     "RandomMeasure",
     "Reading",
     "Timestamps",

@@ -24,7 +24,7 @@ NAMED = 12  # variables in a note
 def aligned(cohort: Cohort, model: VariableSet) -> NDArray[np.int64]:
     """Index in the model of each of the cohort's variables, (V,), -1 where the model does not know it.
 
-    Raises ModelError where it knows none, or one of them in another unit.
+    Raises ModelError where it knows none, or one of them in another unit, or was made for stays of another length.
     """
     known = {v.name: (i, v) for i, v in enumerate(model.variables)}
     for ours in cohort.variables.variables:
@@ -35,6 +35,11 @@ def aligned(cohort: Cohort, model: VariableSet) -> NDArray[np.int64]:
         raise ModelError(
             f"cohort {cohort.name} has variables of {cohort.variables.name}, the model those of {model.name}, and none "
             f"by the same name: name them in the mapping as the model does, for instance {', '.join(model.names[:3])}"
+        )
+    if cohort.variables.horizon_hours != model.horizon_hours:
+        raise ModelError(
+            f"cohort {cohort.name} has stays of {cohort.variables.horizon_hours:g} hours, "
+            f"the model was made for {model.horizon_hours:g}; a mapping can say so with horizon_hours"
         )
     return found
 
@@ -54,24 +59,21 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
 
     Raises ModelError as `aligned` does.
     """
-    index = aligned(cohort, model)
-    strange = np.flatnonzero(index < 0)
-    if not len(strange) and cohort.variables.horizon_hours <= model.horizon_hours:
+    strange = np.flatnonzero(aligned(cohort, model) < 0)
+    if not len(strange):
         return ()
-    counts, late = np.zeros(len(index), dtype=np.int64), 0
+    count = 0
     for _, part in cohort.windows(WINDOW_RECORDS):
         lines = part.load()
         usable = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
-        counts += np.bincount(lines.variable[usable], minlength=len(index))
-        late += int((usable & (index[lines.variable] >= 0) & (lines.time_hours > model.horizon_hours)).sum())
+        count += int((usable & np.isin(lines.variable, strange)).sum())
     names = [cohort.variables.names[i] for i in strange]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    said = (
-        (
-            len(strange),
-            f"{counts[strange].sum():,} readings of {len(strange)} variables that the model does not know are not "
-            f"used: {', '.join(names[:NAMED])}{more}",
-        ),
-        (late, f"{late:,} readings after the model's {model.horizon_hours:g} hours are not used"),
+    return (
+        f"{count:,} reading{_s(count)} of {len(strange)} variable{_s(len(strange))} that the model does not know, not "
+        f"used: {', '.join(names[:NAMED])}{more}",
     )
-    return tuple(text for count, text in said if count)
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

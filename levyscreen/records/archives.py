@@ -31,6 +31,8 @@ FREE_BYTES = 256 << 20  # the ratio is asked only beyond this, so that a small, 
 # Of a member's headers in a tar: a path has 4 kB at most. Before Python 3.11.10 and 3.12.6, tarfile searches them for a
 # time that grows with the square of their length, and any tarfile reads headers of headers one inside the other.
 MAX_HEADERS = 16 << 10
+_ZIP_END = 22  # bytes of what ends a zip, a comment of up to 64 kB aside
+_MANY = 0xFFFF  # entries or more: their number stands elsewhere
 _UNKNOWN = "encrypted or packed in a way that is not known"
 # What the standard library raises, its own errors aside, where an archive's bytes make no sense.
 _DAMAGE = (EOFError, OSError, zlib.error, struct.error, ValueError, OverflowError, LookupError, RecursionError)
@@ -263,6 +265,7 @@ def _zip_members(path: Path) -> Iterator[RecordFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
+            _check_count(archive, len(members))
             for member in members:
                 kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where the writer knew no such kinds
                 _check_member(path, member.filename, kind in (0, stat.S_IFREG, stat.S_IFDIR))
@@ -275,6 +278,17 @@ def _zip_members(path: Path) -> Iterator[RecordFile]:
                     _check_name(archive, member)
     except (zipfile.BadZipFile, NotImplementedError, *_DAMAGE) as error:
         raise CohortError(f"{path}: cannot be read as a zip archive, it is damaged or cut short") from error
+
+
+def _check_count(archive: zipfile.ZipFile, members: int) -> None:
+    """zipfile takes what it can read of a directory for the whole; how many entries there are stands after it."""
+    stream = cast(IO[bytes], archive.fp)
+    stream.seek(max(0, stream.seek(0, os.SEEK_END) - (1 << 16) - _ZIP_END))
+    end = stream.read()
+    place = end.rfind(b"PK\5\6") + 10
+    said = int.from_bytes(end[place : place + 2], "little")
+    if said not in (members & _MANY, _MANY):
+        raise zipfile.BadZipFile("entries are missing")
 
 
 def _check_name(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

@@ -147,7 +147,8 @@ def _look_up(entry: Path, source: Source, variables: VariableSet) -> tuple[Cohor
 def _keep(entry: Path, cohort: Cohort) -> str | None:
     """Write an entry, or say why it was not written; another process that came first wins."""
     try:
-        entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (cache_folder(), entry.parent):  # one by one: what mkdir makes on the way has no mode
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with folder_beside(entry) as temporary:
             write_files(cohort, temporary)
             if not entry.is_dir():

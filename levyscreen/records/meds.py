@@ -49,18 +49,17 @@ def has_meds_scores(cohort: Cohort) -> bool:
     return all(known)
 
 
-def meds_scores(cohort: Cohort, scores: pa.Table, horizon_hours: float) -> pa.Table:
+def meds_scores(cohort: Cohort, scores: pa.Table) -> pa.Table:
     """A row of MEDS_SCORES for each scored record, by subject and time; `scores` is of SCORES.
 
-    The prediction time is hour 0 plus the horizon, the model's if that is nearer: in MEDS it is the last moment up to
-    which data may be used, and all of a stay's readings up to the horizon were. Labels that others made for that time
-    can be joined by it as they are.
+    The prediction time is hour 0 plus the horizon: in MEDS it is the last moment up to which data may be used, and all
+    of a stay's readings up to the horizon were. Labels that others made for that time can be joined by it as they are.
     """
     records = cohort.records.select(["record_id", "subject_id", "origin"])
     scored = scores.filter(pc.equal(scores.column("status"), "scored"))
     found = scored.join(records, "record_id", join_type="inner")
     found = found.filter(pc.and_(pc.is_valid(found.column("subject_id")), pc.is_valid(found.column("origin"))))
-    horizon = pa.scalar(round(min(horizon_hours, cohort.variables.horizon_hours) * 3.6e9), pa.duration("us"))
+    horizon = pa.scalar(round(cohort.variables.horizon_hours * 3.6e9), pa.duration("us"))
     columns = {
         "prediction_time": pc.add(found.column("origin"), horizon),
         "float_value": found.column("uncertainty"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from levyscreen.config import Protocol
+from levyscreen.config import Protocol, parsed
 from levyscreen.records.alignment import aligned
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.records.cohort import Cohort
+
+LEAST_SCALE = 1e-12  # a standard deviation below every unit's; values over it stay far within float32
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,19 @@ class Readings:
     def lengths(self) -> NDArray[np.int64]:
         """Readings a record, (R,)."""
         return np.diff(self.offsets)
+
+    @cached_property
+    def distinct(self) -> NDArray[np.int64]:
+        """Readings a record that do not repeat the one before in time, variable and value, (R,).
+
+        A monitor that repeats itself tells no more than one that speaks once, and its record is as sparse.
+        """
+        fresh = np.ones(len(self.time), dtype=bool)
+        fresh[1:] = (
+            (np.diff(self.time) != 0) | (self.variable[1:] != self.variable[:-1]) | (self.value[1:] != self.value[:-1])
+        )
+        fresh[self.offsets[:-1][self.lengths > 0]] = True
+        return np.diff(np.concatenate([[0], np.cumsum(fresh)])[self.offsets])
 
     def keep(self, mask: NDArray[np.bool_]) -> Readings:
         """The same records with only the readings where `mask` (N,) is True."""
@@ -96,7 +112,6 @@ class Preprocessor:
         variable = index[lines.variable]
         classes, value = self.variables.judge(np.maximum(variable, 0), lines.value)
         keep = (variable >= 0) & np.isin(classes, (LineClass.READING, LineClass.REPAIRED))
-        keep &= lines.time_hours <= self.variables.horizon_hours
         offsets = np.concatenate([[0], np.cumsum(keep)])[cohort.offsets]
         record_id = cohort.records.column("record_id").fill_null(-1).to_numpy()
         kept = np.flatnonzero(keep)
@@ -122,10 +137,12 @@ class Preprocessor:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
         """The preprocessor that `to_json` wrote. Raises ValueError unless each variable has a mean and a scale."""
+        if unknown := sorted(data.keys() - {"variables", "protocol", "mean", "scale"}):
+            raise ValueError(f"{unknown[0]!r:.40} is not known to this version")
         variables = VariableSet.from_json(data["variables"])
-        mean, scale = (tuple(map(float, data[name])) for name in ("mean", "scale"))
+        mean, scale = (parsed(tuple[float, ...], data[name], name) for name in ("mean", "scale"))
         if not len(mean) == len(scale) == len(variables):
             raise ValueError(f"{len(mean)} means and {len(scale)} scales for {len(variables)} variables")
-        if not np.isfinite([mean, scale]).all() or min(scale) <= 0:
-            raise ValueError("means must be finite, scales finite and above 0")
+        if min(scale) < LEAST_SCALE:
+            raise ValueError(f"scales must be {LEAST_SCALE:g} or more, got {min(scale):g}")
         return cls(variables, Protocol.from_json(data["protocol"]), mean, scale)

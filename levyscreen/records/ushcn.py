@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import math
 import os
+import re
 import zlib
 from pathlib import Path
 
@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from levyscreen.errors import CohortError
 from levyscreen.records.assemble import table_digest
 from levyscreen.records.cohort import Cohort, NumericLines
+from levyscreen.records.grammar import FINE, judge_value
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
 from levyscreen.types import LineClass
 from levyscreen.variables import USHCN
 
 NAME = "USHCN, rebuilt"
+_LINE_END = re.compile(rb"\r\n|\r|\n")
 MAX_BYTES = 256 << 20  # unpacked
 MAX_ID = 2**53  # beyond, a float64 is no longer every whole number
 COLUMNS = ("ID", "Time", *(f"{kind}_{i}" for kind in ("Value", "Mask") for i in range(len(USHCN))))
@@ -72,7 +74,7 @@ def _content(path: Path) -> bytes:
 
 def _table(path: Path, content: bytes) -> NDArray[np.float64]:
     """Every cell of the file, (rows, 12), all of them finite."""
-    header = content.partition(b"\n")[0].decode(errors="replace").strip()
+    header = _LINE_END.split(content, maxsplit=1)[0].decode(errors="replace").strip()
     if header != ",".join(COLUMNS):
         raise CohortError(f"{path}, line 1 must be {','.join(COLUMNS)}, but is {header[:200]!r}: give a USHCN file")
     try:
@@ -94,12 +96,12 @@ def _table(path: Path, content: bytes) -> NDArray[np.float64]:
 
 def _bad_cell(path: Path, content: bytes) -> CohortError:
     """Which line it was: looked for one by one, once it is known that there is one."""
-    for number, line in enumerate(content.decode(errors="replace").splitlines()[1:], 2):
-        cells = line.split(",")
+    for number, line in enumerate(_LINE_END.split(content)[1:], 2):
+        cells = line.decode(errors="replace").split(",")
         if len(cells) != len(COLUMNS):
             return CohortError(f"{path}, line {number} has {len(cells)} cells, not {len(COLUMNS)}: mend or delete it")
         for column, cell in zip(COLUMNS, cells, strict=True):
-            if not _is_number(cell):
+            if judge_value(cell)[1] != FINE:
                 return CohortError(
                     f"{path}, line {number}: {column} is {cell!r}, not a finite number; write what was not observed as "
                     "0 with mask 0"
@@ -107,19 +109,12 @@ def _bad_cell(path: Path, content: bytes) -> CohortError:
     return CohortError(f"{path} is not a table of numbers: write it again as plain CSV")
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False
-
-
 def _refuse_bad_rows(
     path: Path, series: NDArray[np.float64], time: NDArray[np.float64], mask: NDArray[np.float64]
 ) -> None:
-    same, step = np.diff(series) == 0, np.diff(time)
-    disordered = np.r_[False, (np.diff(series) < 0) | (same & (step < 0))]
-    twice = np.r_[False, same & (step == 0)]
+    same = series[1:] == series[:-1]
+    disordered = np.r_[False, (series[1:] < series[:-1]) | (same & (time[1:] < time[:-1]))]
+    twice = np.r_[False, same & (time[1:] == time[:-1])]
     horizon = USHCN.horizon_hours
     for bad, what in (
         (

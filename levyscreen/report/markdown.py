@@ -19,7 +19,7 @@ def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
     """The tables of a model card."""
     facts = evaluation.summary
     head = (
-        f"{_inert(name)} on {_inert(facts['cohort'])}: {facts['records']:,} records, "
+        f"{inert(name)} on {inert(facts['cohort'])}: {facts['records']:,} records, "
         f"{facts['targets']:,} hidden readings. MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
     )
     coverage = evaluation.reliability.filter(regex="^(variable|n|coverage_|gaussian_|width_)")
@@ -27,21 +27,27 @@ def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
         ("Error ranking, all signals from the one pass", evaluation.ranking),
         ("CRPS of the calibrated Gaussian", evaluation.distribution),
         ("Conformal and Gaussian coverage, median width in standard deviations; worst variable first", coverage),
+        (
+            "Coverage by kind of patient and by evidence (tenths of the readings, the first with the least), the "
+            "standard error of it by patient, and the mean error",
+            evaluation.groups,
+        ),
     )
-    return "\n\n".join([head, *(f"{title}:\n\n{frame_markdown(frame)}" for title, frame in parts)])
+    tables = (f"{title}:\n\n{frame_markdown(frame)}" for title, frame in parts if len(frame))
+    return "\n\n".join([head, *tables])
 
 
 def frame_markdown(frame: pd.DataFrame, digits: int = 4) -> str:
     """A frame as a Markdown table."""
-    rows = [[_inert(name) for name in frame.columns], ["-"] * len(frame.columns)]
+    rows = [[inert(name) for name in frame.columns], ["-"] * len(frame.columns)]
     rows += [[_cell(value, digits) for value in row] for row in frame.itertuples(index=False)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def _cell(value: Any, digits: int) -> str:
-    return f"{value:.{digits}f}" if isinstance(value, float) else _inert(value)
+    return f"{value:.{digits}f}" if isinstance(value, float) else inert(value)
 
 
-def _inert(value: Any) -> str:
-    """Text that holds no HTML, no link, and no end of a cell."""
+def inert(value: Any) -> str:
+    """A text that holds no HTML, no link, and no end of a cell."""
     return printable(str(value)).translate(_LIVE)

@@ -19,6 +19,7 @@ from levyscreen.calibrate import (
     fit_global,
     flagged_excess,
     law_of_variable,
+    sparsification,
     spearman,
 )
 from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 EMPIRICAL_LEVELS = (0.8, 0.9, 0.95)
-CURVE_POINTS = 50
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,6 @@ def _ranking(test: Answered, uncertainty: NDArray[np.floating[Any]]) -> dict[str
         "patient": _by_patient(test, uncertainty),
         "curve": {"signal": sparsification(uncertainty, error), "oracle": sparsification(error, error)},
     }
-
-
-def sparsification(order_by: NDArray[np.floating[Any]], error: NDArray[np.floating[Any]]) -> list[float]:
-    """Mean error of what is left, as a share of that of all, after leaving out 0, 1/50, ... 49/50 of the queries."""
-    kept = error[np.argsort(-order_by, kind="stable")]
-    starts = np.floor(np.arange(CURVE_POINTS) / CURVE_POINTS * len(kept)).astype(np.int64)
-    return [float(kept[start:].mean() / error.mean()) for start in starts]
 
 
 def _crps(test: Answered, scale: NDArray[np.floating[Any]]) -> float:

@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 from levyscreen.calibrate import Affine, crps_gaussian, fit_by_variable, fit_global
 from levyscreen.calibrate import affine as module
+from levyscreen.calibrate.affine import LEAST_SCALE
 from levyscreen.errors import CalibrationError
 
 
@@ -126,6 +127,15 @@ def test_each_variable_gets_its_own_scale():
     error = (a[variable] * signal + b[variable]) * noise
     found = fit_by_variable(signal, error, variable, 3, fit_global(signal, error))
     np.testing.assert_allclose(found, [a, b], atol=0.03)
+
+
+def test_the_scale_stays_above_its_floor_where_the_errors_are_smaller_than_it():
+    assert fit_global(np.full(60, 1.0), np.full(60, 1e-12)).b >= LEAST_SCALE
+
+
+def test_a_signal_that_errors_exceed_beyond_measure_carries_nothing():
+    error = np.abs(np.random.default_rng(9).standard_normal(400))
+    assert fit_global(error * 1e-30, error).a == 0
 
 
 def test_a_negative_signal_is_refused():

@@ -150,8 +150,15 @@ def test_json_is_strict_and_brings_every_number_back():
     ("change", "message"),
     [
         ({"format": 99}, "format 99, this version reads 1"),
-        ({"global": None}, "not a calibration: TypeError"),
+        ({"global": None}, "not a calibration: ValueError global must be an object, got None"),
         ({"a": [1.0]}, r"damaged calibration: 3 variables and 3 levels"),
+        ({"a": [1.0, "1", 1.0]}, r"a\[1\] must be a number within 1e\+15, got '1'"),
+        ({"a": [1.0, -1.0, 1.0]}, "damaged calibration: a, mean_error, n_targets and quantiles must be 0 or more"),
+        ({"b": [1.0, 0.0, 1.0]}, "damaged calibration: b must be above 0"),
+        ({"levels": [0.8, 0.9, 0.9]}, "damaged calibration: levels must lie between 0 and 1, each once"),
+        ({"levels": [0.9, 0.95, 0.8]}, "damaged calibration: quantiles must rise with the level"),
+        ({"signal": "doubt"}, "signal must be one of deviation, sigma_hat, disagreement, inverse_evidence"),
+        ({"colour": "blue"}, "'colour' is not known to this version"),
     ],
 )
 def test_a_damaged_file_is_refused(change, message):

@@ -327,6 +327,14 @@ def test_options_fall_back_to_the_environment_then_to_a_toml_file(done, ward, mo
     [
         ("seed = 3\n", "has 'seed' outside a table: put it under its command"),
         ("[screen", "is not a readable TOML file"),
+        ("x = " + "[" * 5000, "is not a readable TOML file"),
+        ("[scren]\nseed = 3\n", "has a table [scren], but there is no such command: use screen"),
+        ("[screen]\nsed = 3\n", "has 'sed' in [screen], which has no such option: use seed"),
+        ("[screen]\nzzz = 3\n", "has 'zzz' in [screen], which has no such option: use cohort, compare, device, "),
+        ("[train]\nmember = 3\n", "has 'member' in [train], which has no such option: use members"),
+        ("[cache]\nfolder = 'x'\n", "has 'folder' in [cache], which has no such option: delete it"),
+        ("[screen]\ntop-decile = true\ntop_decile = false\n", "has one option twice in [screen]"),
+        ("[screen]\nseed = [1]\n", "has neither a text nor a number nor true or false as 'seed' in [screen]"),
     ],
 )
 def test_a_toml_file_that_is_none_is_wrong_usage(run, ward, text, message):
@@ -375,6 +383,45 @@ def test_continuum_takes_ids_or_a_file_of_them_and_refuses_other_words(done, run
     assert "no interval at level 0.5: calibrated at 0.8, 0.9, 0.95" in err
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"1\n2\nx3\n", "ids.txt, line 3 is no id"),
+        (b"1\n7_3\n", "ids.txt, line 2 is no id"),
+        ("1\n٣\n".encode(), "ids.txt, line 2 is no id"),
+        (b"1\xff", "--records ids.txt cannot be read as UTF-8 text"),
+        (b" \n", "--records names no record: leave it out for all of them"),
+    ],
+)
+def test_a_list_of_records_that_is_not_plain_is_wrong_usage(run, ward, data, message):
+    Path("ids.txt").write_bytes(data)
+    code, _, err = run("continuum", ward, "--records", "ids.txt")
+    assert code == 2
+    assert message in err
+
+
+def test_a_list_of_records_may_be_longer_than_a_path_and_its_ids_are_not_repeated(run, ward):
+    code, _, err = run("continuum", ward, "--records", ",".join(["132539"] * 99 + ["x"]))
+    assert code == 2
+    assert "its item 100 is no id" in err
+    assert "132539" not in err
+
+
+def test_what_was_screened_last_is_nothing_if_the_note_of_it_is_damaged(run):
+    Path("levyscreen-out").mkdir()
+    for text in ("", "[]", "{}", '{"cohort": "x"}', "[" * 5000):
+        Path("levyscreen-out/last.json").write_text(text)
+        assert run("continuum")[0] == 2
+
+
+def test_a_cohort_whose_name_is_markup_is_shown_by_that_name(done, tmp_path):
+    files = {"[bold].txt": "x", "1.txt": CLEAN.format(id=1)}
+    out, _ = done("validate", write_folder(tmp_path / "set[red]\x1b[31m", files))
+    assert "set[red]_x1b[31m: 2 records" in out
+    assert "[bold].txt" in out
+    assert "\x1b" not in out
+
+
 def test_plot_draws_a_record_of_the_cohort_last_screened(done, run, ward):
     done("screen", ward)
     record = written()["record_id"].iloc[-1]
@@ -417,6 +464,8 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert out == ""
     assert "epoch 1/1  train " in err
     assert "model written to own" in err
+    assert "own/README.md\n" in err.partition("card written to ")[2]
+    assert Path("own/README.md").read_text().startswith('---\nlicense: "unknown"\nlibrary_name: levyscreen\n')
     weights = Path("own/model.safetensors").read_bytes()
     _, err = done("train", ward, "--epochs", "1", "--out", "own", "--resume")
     assert "epoch 1/1" not in err  # nothing was left to do
@@ -440,6 +489,10 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     split = json.loads(Path("own/config.json").read_text())["training"]["split"]
     assert out.startswith(f"own on ward: {len(split['test'])} records, ")
     assert "| rich, calibrated by nothing |" in out
+    assert "card written" not in err
+    out, err = done("evaluate", "own", ward, "--card")
+    assert out.strip() in Path("own/README.md").read_text()
+    assert "Calibrated (rich, by nothing)" in Path("own/card.json").read_text()
 
     frame = frame_of(done("screen", ward, "--model", "own", "--signal", "deviation")[0])
     assert frame["trust_rank"].dropna().tolist() == list(range(1, 26))
@@ -476,3 +529,38 @@ def test_levels_that_are_no_numbers_are_wrong_usage(run, ward):
     code, _, err = run("calibrate", "physionet2012", ward, "--level", "0.8,high")
     assert code == 2
     assert "--level takes numbers between 0 and 1, separated by commas; 'high' is none" in err
+
+
+# report -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_of_the_cohort_last_screened_here_wherever_its_results_are(done, ward, tmp_path):
+    done("screen", ward, "--out", "elsewhere")
+    outcomes = tmp_path / "outcomes.csv"
+    ids = written_to("elsewhere")["record_id"].tolist()
+    outcomes.write_text("record_id,outcome\n" + "".join(f"{i},{i % 2}\n" for i in ids))
+    out, err = done("report", "--outcomes", outcomes, "--patients", "1")
+    assert out == ""
+    assert "report.html" in err
+    assert not any(str(i) in err for i in ids)  # no record id in what is said
+    path = Path("elsewhere/report.html")
+    text = path.read_text(encoding="utf-8")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert text.count("<article") == 1
+    assert "outcome: outcome" in text
+    assert f"levyscreen screen {ward} --out elsewhere" in text
+    done("report", "elsewhere", "-o", "other.html", "--patients", "0")
+    assert "<article" not in Path("other.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_nothing_says_what_to_type(run, tmp_path):
+    code, out, err = run("report")
+    assert (code, out) == (2, "")
+    assert "type levyscreen report OUT, or screen one first" in err
+    code, _, err = run("report", tmp_path)
+    assert code == 2
+    assert "screening.json is missing: name a folder that levyscreen screen wrote" in err
+
+
+def written_to(folder):
+    return pd.read_parquet(Path(folder) / "scores.parquet")

@@ -114,7 +114,7 @@ def test_variables_that_the_model_does_not_know_are_named_in_a_note(run, ward):
     run("map", source)
     code, _, err = run("screen", "own.toml")
     assert code == 0
-    assert "note: 30 readings of 1 variables that the model does not know are not used: CRP" in err
+    assert "note: 30 readings of 1 variable that the model does not know, not used: CRP" in err
 
 
 def test_a_mapped_cohort_written_as_parquet_is_a_cohort(run, ward):

@@ -17,6 +17,7 @@ import torch
 from levyscreen.cli import common
 from levyscreen.errors import LevyscreenError
 from levyscreen.judging import calibrate
+from levyscreen.learn import fit as loop
 from levyscreen.learn.data import prepare
 from levyscreen.learn.fit import fit
 from levyscreen.model.network import build
@@ -36,10 +37,9 @@ CPU = torch.device("cpu")
 
 
 def flip(rng: np.random.Generator, folder: Path) -> str:
-    """Flips a bit of any file in a folder, each as likely as it is large, and says where."""
+    """Flips a bit of any file in a folder, the small ones as often as the large, and says where."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    sizes = np.array([path.stat().st_size for path in paths])
-    path = paths[rng.choice(len(paths), p=sizes / sizes.sum())]
+    path = paths[int(rng.integers(len(paths)))]
     data = bytearray(path.read_bytes())
     place, bit = int(rng.integers(len(data))), int(rng.integers(8))
     data[place] ^= 1 << bit
@@ -121,9 +121,13 @@ def train(folder: Path) -> None:
 
 
 def resume(folder: Path) -> Any:
-    """Of a training that is done, so that nothing of what is resumed is changed."""
-    fitted = fit(_data(), MODEL, replace(TRAINING, epochs=1), folder, CPU, resume=True)
-    return fitted.progress, _bytes(fitted.network)
+    """All that a training takes up again."""
+    trainer = loop._Trainer(_data(), MODEL, replace(TRAINING, epochs=1), CPU)
+    trainer.restore(folder)
+    slots = [sorted(slot.items()) for slot in trainer.optimiser.state_dict()["state"].values()]
+    tensors = [*trainer.network.state_dict().values(), *trainer.best.values(), *(t for slot in slots for _, t in slot)]
+    schedule = {name: value for name, value in trainer.schedule.state_dict().items() if not callable(value)}
+    return trainer.progress, schedule, [tensor.numpy().tobytes() for tensor in tensors]
 
 
 def save(folder: Path) -> None:

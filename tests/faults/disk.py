@@ -19,8 +19,7 @@ def full(name: str, rng: np.random.Generator, folder: Path) -> str | None:
     """No file can grow beyond some size, up to that of the largest one the command writes."""
     whole = prepared(name)
     work = Path(shutil.copytree(whole.folder, folder / "work"))
-    largest = max(len(data) for path, data in whole.new.items() if whole.old.get(path) != data)
-    done = run(work, name, 1, file_bytes=int(rng.uniform(0, 1.1) * largest))
+    done = run(work, name, 1, file_bytes=int(rng.uniform(0, 1.1) * whole.largest))
     if done.code == 0:
         return whole.wrong(work) or left_over(work) or _lacking(whole.new, work)
     return _unclear(done) or whole.wrong(work) or left_over(work)

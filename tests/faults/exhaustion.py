@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import torch
 
 from benchmarks.synthetic import record_files, write_tar
@@ -23,7 +26,7 @@ from levyscreen.errors import LevyscreenError
 from levyscreen.records.cache import read_cohort
 from levyscreen.store import load_model
 from tests.faults.forks import commands
-from tests.faults.replacement import left_over, ward
+from tests.faults.replacement import left_over, prepared, run, ward
 from tests.faults.row import Row
 
 MOST_BYTES = 1_200_000_000  # peak memory of a long run
@@ -108,6 +111,24 @@ def no_memory(rng: np.random.Generator, folder: Path) -> str | None:
     return None if all(close.values()) else f"another answer: {close}"
 
 
+def little_data(rng: np.random.Generator, folder: Path) -> str | None:
+    """The system gives a screening no more than some memory: it is done all the same, or one line says why not."""
+    whole = prepared("screen")
+    work = Path(shutil.copytree(whole.folder, folder / "work"))
+    done = run(work, "screen", 1, more_memory=int(rng.integers(1, 200)) << 20)
+    if done.code == 0:
+        return _far(work / "table.csv", whole.new["table.csv"]) or left_over(work)
+    clear = done.code == 1 and "levyscreen: not enough memory" in done.err and "Traceback" not in done.err
+    return whole.wrong(work) or left_over(work) if clear else f"it ended with {done.code}: {done.err[-300:]}"
+
+
+def _far(table: Path, expected: bytes) -> str | None:
+    one, other = pd.read_csv(table), pd.read_csv(io.BytesIO(expected))
+    numbers = one.select_dtypes("number").columns
+    close = np.allclose(one[numbers], other[numbers], rtol=1e-5, atol=1e-5, equal_nan=True)
+    return None if close else "another table"
+
+
 # Long runs ----------------------------------------------------------------------------------------------------------
 
 
@@ -145,6 +166,7 @@ def _other(whole: Path, broken: Path) -> str | None:
 
 ROWS: tuple[Row, ...] = (
     Row("out of memory", "the batch halved, scores within 1e-5; else a clear error", no_memory, 10, 200),
+    Row("memory limited by the system", "done within 1e-5, or one clear line, exit 1", little_data, 3, 60),
     Row("1,000 records, killed twice", "the same bytes, bounded memory", partial(long_run, 1_000, 2), 1, 2),
     Row("100,000 records, killed ten times", "the same bytes, bounded memory", partial(long_run, 100_000, 10), 0, 1),
 )

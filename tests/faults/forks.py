@@ -11,6 +11,7 @@ import io
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -147,6 +148,9 @@ def _limit(job: dict[str, Any], pipes: list[tuple[int, int]]) -> None:
         os.dup2(os.open(job["stdout"], os.O_WRONLY), 1)
     if "file_bytes" in job:  # a write beyond fails as on a full disk: Python ignores SIGXFSZ
         resource.setrlimit(resource.RLIMIT_FSIZE, (job["file_bytes"], job["file_bytes"]))
+    if job.get("die"):  # there and then, in the midst of that write, instead
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if "more_memory" in job:
         limit = _data_bytes() + job["more_memory"]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -237,6 +237,7 @@ KINDS: tuple[tuple[str, tuple[str, ...], Build, tuple[str, ...]], ...] = (
     ("a link or device", TARS, in_tar(link), (REFUSED,)),
     ("a link or device", ("x.zip",), in_zip(zip_link), (REFUSED,)),
     ("huge headers", TARS, in_tar(huge_headers), (REFUSED,)),
+    ("huge headers", ("x.tar",), in_tar(huge_headers), (REFUSED,)),
     ("impossible headers", TARS, in_tar(impossible_headers), (REFUSED, NAMED)),
     ("a sparse member", TARS, in_tar(sparse), (REFUSED, NAMED)),
     ("a bomb", ("x.tar.gz",), in_tar(bomb), (REFUSED,)),

@@ -69,13 +69,15 @@ def _files_and_folders(draw: Draw, folder: Path) -> str | None:
     write_folder(where, {"7.txt": record(7, "00:07,HR,73"), **odd, "y.txt": "x"})
     code, said = run("validate", where, "--no-cache")
     missing, missing_said = run("validate", folder / f"no {name}")
-    found = open_source(where).name
+    found, packed = open_source(where).name, folder / f"{name}.zip"
+    packed.touch()
+    homes = [(common.OUT / n).resolve().parent for n in (found, open_source(packed).name)]
     wrong = (
         f"exit codes {code} and {missing}" if (code or 0, missing) != (0, 1) else None,
         "a control character is printed" if CONTROL.search(said + missing_said) else None,
         "a line is forged" if len(missing_said.splitlines()) != 1 else None,
         "the cohort is not named as it is" if found not in said else None,
-        "its results would lie elsewhere" if (common.OUT / found).resolve().parent != common.OUT.resolve() else None,
+        "its results would lie elsewhere" if set(homes) != {common.OUT.resolve()} else None,
     )
     return next((f"{name!r}: {w}" for w in wrong if w), None)
 
@@ -154,20 +156,20 @@ ROWS = (
         "inert in CSV, terminal, Markdown; results lie where they should",
         live_names,
         12,
-        400,
+        200,
     ),
     Row(
         "levyscreen.toml damaged in any way, or of unknown commands and options",
         "wrong usage that names the file; nothing ignored in silence",
         a_settings_file,
         100,
-        5000,
+        3000,
     ),
     Row(
         "a --records list damaged in any way",
         "wrong usage, or every number that stands in it",
         a_list_of_records,
         100,
-        5000,
+        3000,
     ),
 )

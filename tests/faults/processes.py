@@ -27,11 +27,13 @@ PROGRAM = "import os; from levyscreen.cli.entry import main; os.write(1, b'!'); 
 
 
 def kill(name: str, rng: np.random.Generator, folder: Path) -> str | None:
-    """kill -9 somewhere in the life of a command, then the command once more."""
+    """A kill somewhere in the life of a command, every other time in the midst of a write; then the command again."""
     whole, work = _copy(name, folder)
-    process = start(work, name, 1, **_size(name, rng))
-    time.sleep(rng.uniform(0, whole.seconds))
-    os.kill(process, signal.SIGKILL)  # its parent has not waited for it yet: the number is still its own
+    limits = {"file_bytes": int(rng.uniform(0, whole.largest)), "die": True} if rng.random() < 0.5 else {}
+    process = start(work, name, 1, **limits, **_size(name, rng))
+    if not limits:
+        time.sleep(rng.uniform(0, whole.seconds))
+        os.kill(process, signal.SIGKILL)  # its parent has not waited for it yet: the number is still its own
     commands().end()
     return whole.wrong(work) or whole.wrong_after_next_start(work)
 
@@ -128,30 +130,38 @@ def _program_seconds() -> float:
 
 
 def pair(rng: np.random.Generator, folder: Path) -> str | None:
-    """Two readings of one cohort at once, or a reading while the cache is cleared."""
-    expected = _validated()
+    """A cohort read again and again by one process, while another reads it, too, or clears the cache."""
+    beside = int(rng.integers(4))
     if rng.random() < 0.5:
-        commands().run(folder, "validate", ward())
-    clearing = rng.random() < 0.5
-    commands(0).start(folder, "validate", ward())
-    time.sleep(rng.uniform(0, 0.05))
-    commands(1).start(folder, *(["cache", "clear"] if clearing else ["validate", ward()]))
+        _read_often(0, folder, clearing=False)
+        commands(0).end()
+    _read_often(0, folder, clearing=False)
+    if beside < 2:
+        _read_often(1, folder, clearing=beside == 1)
+    else:
+        time.sleep(rng.uniform(0, 0.2))
+        commands(1).start(folder, *(["cache", "clear"], ["validate", ward()])[beside - 2])
     one, other = commands(0).end(), commands(1).end()
-    after = commands().run(folder, "validate", ward())
-    for done in (one, after) if clearing else (one, other, after):
-        if (done.code, done.out, done.err) != (0, expected, ""):
-            return f"it ended with {done.code}, {done.err[-300:] or 'another output'}"
-    if other.code:
-        return f"clearing ended with {other.code}: {other.err[-300:]}"
+    _read_often(0, folder, clearing=False)
+    for done in (one, commands(0).end(), *([other] if beside < 2 else [])):
+        if (done.code, done.out, done.err) != (0, _read(), ""):
+            return f"a reading ended with {done.code}: {done.err[-300:] or done.out[:200]}"
+    if other.code or "note" in other.err:
+        return f"what ran beside it ended with {other.code}: {other.err[-300:]}"
     return left_over(folder) or _damaged(folder)
 
 
+def _read_often(number: int, folder: Path, clearing: bool) -> None:
+    commands(number).start(folder, ward(), clearing, script="read_often")
+
+
 @cache
-def _validated() -> str:
-    """What `validate` prints."""
-    folder = temporary() / "validated"
+def _read() -> str:
+    """What is read where nothing runs beside it."""
+    folder = temporary() / "read"
     folder.mkdir()
-    return commands().run(folder, "validate", ward()).out
+    _read_often(0, folder, clearing=False)
+    return commands(0).end().out
 
 
 def _damaged(folder: Path) -> str | None:

@@ -21,7 +21,7 @@ from levyscreen.records.lines import read_lines, read_lines_one_by_one
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.variables import PHYSIONET2012
 from tests.conftest import SAMPLE
-from tests.faults import names
+from tests.faults import names, tables
 from tests.faults.hostile import blocks, pick, write_tar
 from tests.faults.mutations import Draw, mutated
 from tests.faults.row import Row
@@ -198,21 +198,21 @@ ROWS: tuple[Row, ...] = (
         "that line rejected with file and line; no non-finite input to the model",
         bad_values,
         25,
-        1000,
+        500,
     ),
     Row(
         "two files with one RecordID; file name unlike RecordID; two RecordIDs in a file",
         "named; nothing counted twice",
         two_of_one_record,
         25,
-        1000,
+        500,
     ),
     Row(
         "a link loop, dangling link, device, fifo, socket, folder, unreadable or non-UTF-8 file under a record's name",
         "that record rejected by name, the others scored; none of them opened",
         no_regular_file,
         25,
-        1000,
+        500,
     ),
     Row(
         "a record of 10 million rows",
@@ -221,5 +221,6 @@ ROWS: tuple[Row, ...] = (
         1,
         8,
     ),
+    *tables.ROWS,
     *names.ROWS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,22 @@ import torch
 
 from levyscreen.learn.data import prepare
 from levyscreen.learn.fit import fit
+from levyscreen.records.cache import clear_cache, read_cohort
 from levyscreen.store import load_model, save_model
 from levyscreen.study.results import Results
 from levyscreen.temporaries import replacing
 from levyscreen.training import describe
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, tiny_cohort
+
+
+def read_often(path: str, clearing: str) -> None:
+    """Reads a cohort again and again, and prints what it was each time; or clears the cache before each."""
+    for _ in range(10):
+        if clearing == "True":
+            clear_cache()
+        cohort = read_cohort(path)
+        content = [*(a.tobytes() for a in vars(cohort.load()).values()), cohort.records.to_pylist()]
+        print(cohort.fingerprint, cohort.notes, hashlib.blake2b(repr(content).encode(), digest_size=8).hexdigest())
 
 
 def write_result(seed: str) -> None:

@@ -88,6 +88,19 @@ def test_predict_gives_the_same_signals_with_and_without_the_deviation():
         torch.testing.assert_close(getattr(plain, name), getattr(full, name), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("with_deviation", [True, False])
+def test_queries_are_asked_a_few_at_a_time_where_all_at_once_would_take_too_much_memory(with_deviation, monkeypatch):
+    model, asked = build(SMALL, 1).eval(), batch()
+    with torch.no_grad():
+        whole = model.predict(asked, with_deviation)
+        monkeypatch.setattr("levyscreen.model.network.INTENSITIES", 1)
+        parts = model.predict(asked, with_deviation)
+    torch.testing.assert_close(parts.mean, whole.mean, rtol=1e-5, atol=1e-6)
+    for name in ("evidence", "disagreement", "sigma_hat", "deviation")[: 3 + with_deviation]:
+        torch.testing.assert_close(getattr(parts.signals, name), getattr(whole.signals, name), rtol=1e-5, atol=1e-6)
+    assert (parts.signals.deviation is None) != with_deviation
+
+
 def test_signals_are_head_means():
     network = build(SMALL, 1).eval()
     asked = batch()

@@ -41,13 +41,15 @@ def lines_sorted(lines):
 def test_variables_the_model_does_not_know_are_counted_and_named():
     cohort = of(BY_NAME["Temp"], Variable("CRP", "mg/L", ""), lines=[[(1, 0, 37.0), (1, 1, 9.0), (2, 1, 8.0)]])
     assert PLAIN.apply(cohort).value.tolist() == [37.0]
-    assert left_out(cohort, VARIABLES) == ("2 readings of 1 variables that the model does not know are not used: CRP",)
+    assert left_out(cohort, VARIABLES) == ("2 readings of 1 variable that the model does not know, not used: CRP",)
 
 
-def test_readings_after_the_models_horizon_are_counted_and_not_used():
-    cohort = of(BY_NAME["Temp"], lines=[[(48, 0, 37.0), (49, 0, 38.0)]], horizon_hours=72.0)
-    assert PLAIN.apply(cohort).value.tolist() == [37.0]
-    assert left_out(cohort, VARIABLES) == ("1 readings after the model's 48 hours are not used",)
+def test_stays_of_another_length_than_the_models_are_an_error():
+    cohort = of(BY_NAME["Temp"], lines=[[(48, 0, 37.0)]], horizon_hours=72.0)
+    with pytest.raises(
+        ModelError, match=r"has stays of 72 hours, the model was made for 48; a mapping can say so with"
+    ):
+        PLAIN.apply(cohort)
 
 
 def test_nothing_is_said_where_nothing_is_left_out():

@@ -205,6 +205,15 @@ def test_a_zip_that_lost_the_ending_of_a_record_is_refused(tmp_path: Path) -> No
         read_cohort(path, cache=False)
 
 
+def test_a_zip_whose_directory_lost_an_entry_is_refused(tmp_path: Path) -> None:
+    path = make_zip(tmp_path / "x.zip", FILES)
+    data = bytearray(path.read_bytes())
+    data[data.rfind(b"PK\1\2", 0, data.rfind(b"PK\1\2")) + 33] ^= 1  # a comment that swallows the last entry
+    path.write_bytes(data)
+    with pytest.raises(CohortError, match="archive, it is damaged or cut short"):
+        read_cohort(path, cache=False)
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_a_member_packed_in_a_way_that_may_ask_for_gigabytes_is_named(tmp_path: Path, method: int) -> None:
     path = make_zip(tmp_path / "x.zip", FILES)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -329,6 +330,24 @@ def test_a_parquet_cohort_of_other_variables_is_refused(folder: Path, tmp_path: 
     other = PHYSIONET2012.from_json({**PHYSIONET2012.to_json(), "name": "other", "horizon_hours": 72.0})
     with pytest.raises(CohortError, match="its variables are those of physionet2012, not of other"):
         read_cohort(tmp_path / "out", variables=other)
+
+
+def test_a_parquet_cohort_whose_name_leads_away_is_refused(folder: Path, tmp_path: Path) -> None:
+    """Results go to a folder of that name."""
+    for number, name in enumerate(("../x", "/etc", "..", "a\nb")):
+        where = tmp_path / str(number)
+        write_cohort(replace(read_cohort(folder), name=name), where)
+        with pytest.raises(CohortError, match="damaged, or of another version"):
+            read_cohort(where)
+
+
+def test_a_parquet_cohort_with_a_value_that_is_not_finite_is_refused(folder: Path, tmp_path: Path) -> None:
+    cohort = read_cohort(folder)
+    value = cohort.value.copy()
+    value[1] = np.nan
+    write_cohort(replace(cohort, lines=replace(cohort.load(), value=value)), tmp_path / "out")
+    with pytest.raises(CohortError, match="damaged, or of another version"):
+        read_cohort(tmp_path / "out")
 
 
 def test_a_damaged_parquet_cohort_is_refused(folder: Path, tmp_path: Path) -> None:

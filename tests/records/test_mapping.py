@@ -131,3 +131,10 @@ def test_a_code_that_fits_two_patterns_is_an_error():
         CohortError, match=r"the code 'HR left' fits the patterns of HR and Temp; give it to one by name"
     ):
         codes.rule("HR left")
+
+
+def test_the_example_of_the_documents_is_a_mapping():
+    page = (Path(__file__).parents[2] / "docs/mapping.md").read_text()
+    found = parsed(page.split("```toml\n")[1].split("```")[0])
+    assert found.variables.names == ("HR", "Temp")
+    assert (found.time.column, found.ignored, found.facts) == ("intime", ("DIAGNOSIS//*",), ("gender",))

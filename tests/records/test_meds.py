@@ -75,14 +75,14 @@ def test_scores_are_labels_by_the_schema_of_meds_at_hour_0_plus_the_horizon(ward
     cohort = read_cohort(ward / "ward.toml", cache=False)
     assert has_meds_scores(cohort)
     scored = np.arange(len(cohort)) % 5 > 0
-    found = meds_scores(cohort, scores_of(cohort, scored), 24.0)
+    found = meds_scores(cohort, scores_of(cohort, scored))
     assert found.schema.equals(MEDS_SCORES)
     assert len(found) == scored.sum()
     labels = found.select(["subject_id", "prediction_time", "float_value"])
     meds.LabelSchema.validate(labels)
     origin = cohort.records.filter(pa.array(scored)).column("origin").to_pylist()
     assert sorted(found.column("prediction_time").to_pylist()) == sorted(
-        o + datetime.timedelta(hours=24) for o in origin
+        o + datetime.timedelta(hours=48) for o in origin
     )
     assert found.column("float_value").to_pylist() == found.column("uncertainty").to_pylist()
 

@@ -73,6 +73,20 @@ def test_a_plain_file_is_read_as_a_packed_one(tmp_path):
     assert np.array_equal(one.value, other.value)
 
 
+def test_the_line_ends_of_another_system_change_nothing(tmp_path):
+    path = tmp_path / "series.csv"
+    for end in ("\r\n", "\r"):
+        path.write_bytes(end.join([HEADER, *ROWS, ""]).encode())
+        assert np.array_equal(read_ushcn(path).value, read_ushcn(written(tmp_path, ROWS)).value)
+
+
+def test_a_file_that_unpacks_to_more_than_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("levyscreen.records.ushcn.MAX_BYTES", 1 << 20)
+    (tmp_path / "series.csv.gz").write_bytes(gzip.compress(bytes(2 << 20)))
+    with pytest.raises(CohortError, match=r"series\.csv\.gz holds more than 1 MiB: give a USHCN file"):
+        read_ushcn(tmp_path / "series.csv.gz")
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_negative_values_are_readings_and_time_runs_from_0_to_1(tmp_path, protocol):
     cohort = read_ushcn(written(tmp_path, ROWS))
@@ -114,6 +128,9 @@ def edited(row, cell, text):
         (edited(1, 6, "nan"), "line 3: Value_4 is 'nan', not a finite number; write what was not observed as 0"),
         (edited(1, 6, ""), "line 3: Value_4 is '', not a finite number"),
         (edited(4, 2, "inf"), "line 6: Value_0 is 'inf', not a finite number"),
+        (edited(1, 3, "7_3"), "line 3: Value_1 is '7_3', not a finite number"),
+        (edited(0, 0, "-1e308"), "line 2: the ID is not a whole number from 0 on"),
+        (edited(4, 1, "1e308"), r"line 6: the time is outside \[0, 200\]"),
         (edited(3, 1, "noon"), "line 5: Time is 'noon', not a finite number"),
         (edited(3, 7, "yes"), "line 5: Mask_0 is 'yes', not a finite number"),
         ([*ROWS[:2], "3.0,0.5", *ROWS[2:]], "line 4 has 2 cells, not 12: mend or delete it"),

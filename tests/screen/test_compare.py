@@ -11,6 +11,7 @@ import torch
 from scipy import stats
 
 from levyscreen.compare import Comparison
+from levyscreen.errors import UsageError
 from levyscreen.estimators.dropout import dropout_spread, spread
 from levyscreen.estimators.ensemble import DeepEnsemble
 from levyscreen.model.dropout import drawing_from
@@ -151,6 +152,13 @@ def test_each_signal_is_judged_by_patient_against_the_error_of_its_own_predictio
     assert ensemble["spearman"] == pytest.approx(stats.spearmanr(spreads, errors)[0], abs=1e-6)
     assert ensemble["cohort_mae"] == pytest.approx(np.mean(errors), rel=1e-5)
     assert table.loc["MC dropout spread", "cohort_mae"] == pytest.approx(scored["mae"].mean(), rel=1e-5)
+
+
+def test_where_nothing_could_be_scored_there_is_nothing_to_compare_on(cohort, model, members):
+    comparison = Comparison(model.network, members[:1], len(cohort))
+    nothing = screen(cohort, model).scores.assign(status="too_few")
+    with pytest.raises(UsageError, match="no record could be scored, so there is nothing to compare on: leave out"):
+        comparison.table(nothing, 1.0)
 
 
 def test_what_runs_beside_changes_no_score_and_is_not_in_its_wall_clock(cohort, model, members):

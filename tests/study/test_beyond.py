@@ -9,11 +9,11 @@ import torch
 
 from levyscreen.calibrate import clustered_error, fit_calibration, flagged, flagged_excess
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.groups import Interval, Told, coverage_by_group, groups_of
 from levyscreen.records.hiding import hide
 from levyscreen.schema import RECORDS
 from levyscreen.study import beyond, run, tables
 from levyscreen.study.answers import answer
-from levyscreen.study.groups import Interval, Told, coverage_by_group, groups_of
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
 from tests.learn.tiny import tiny_cohort

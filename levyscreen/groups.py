@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import pandas as pd
 
 from levyscreen.calibrate import clustered_error, fit_by_variable, fit_global
 from levyscreen.calibrate.conformal import quantiles_by_variable
+from levyscreen.records.described import facts
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
 FEWEST = 100  # targets of a group that is counted
+FEWEST_PATIENTS = 11  # of a group that is shown to others; fewer might be recognised
 ERRORS = 2.0  # standard errors within which the nominal level is to lie
 DECILES = 10
-AGES = {"0-49": 50, "50-64": 65, "65-79": 80, "80+": np.inf}  # the first age that a group does not hold
-SEX = {0: "female", 1: "male"}
-ICU_TYPE = {1: "coronary", 2: "cardiac surgery recovery", 3: "medical", 4: "surgical"}
-UNKNOWN = "unknown"
 
 Labels = Sequence[str]
 
@@ -35,6 +34,39 @@ class Told:
     truth: NDArray[np.floating[Any]]
     prediction: NDArray[np.floating[Any]]
     signal: NDArray[np.floating[Any]]  # 0 or more
+
+
+class Limits(Protocol):
+    """An interval around each target's prediction."""
+
+    @property
+    def level(self) -> float:
+        """Nominal coverage."""
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """(R, V): see `_noise`; zeros where the interval is taken as it is."""
+
+    def half_width(self, told: Told) -> NDArray[np.float64]:
+        """Half of the interval, (N,)."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The interval that somebody else fitted, taken as it is."""
+
+    level: float
+    half: NDArray[np.floating[Any]]  # (N,), of the targets that are told
+    variables: int
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """None that is known."""
+        return np.zeros((1, self.variables))
+
+    def half_width(self, told: Told) -> NDArray[np.float64]:
+        """Half of the interval, (N,)."""
+        return np.asarray(self.half, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -83,7 +115,7 @@ def _noise(
     return moved  # (R, V)
 
 
-def coverage_by_group(told: Told, interval: Interval, groups: Mapping[str, Labels]) -> dict[str, Any]:
+def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]) -> dict[str, Any]:
     """Coverage over all targets, and a row for each group of each of `groups`, whose labels are (N,).
 
     `outside` says that the nominal level is more than two patient-clustered standard errors from the coverage, and
@@ -111,14 +143,32 @@ def coverage_by_group(told: Told, interval: Interval, groups: Mapping[str, Label
     }
 
 
+def coverage_table(told: Told, intervals: Sequence[Limits], groups: Mapping[str, Labels]) -> pd.DataFrame:
+    """A row for each group of FEWEST_PATIENTS or more: by, group, n, records, mae, and for each level its coverage.
+
+    At level 0.9 that is `coverage_90` and `error_90`, its patient-clustered standard error.
+    """
+    error = np.abs(told.truth.astype(np.float64) - told.prediction)
+    mae = {by: pd.Series(error).groupby(np.asarray(labels)).mean() for by, labels in groups.items()}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for interval in intervals:
+        for row in coverage_by_group(told, interval, groups)["groups"]:
+            by, group = row["by"], row["group"]
+            about = {"by": by, "group": group, "n": row["n"], "records": row["records"], "mae": float(mae[by][group])}
+            percent = f"{100 * interval.level:g}"
+            values = {f"coverage_{percent}": row["coverage"], f"error_{percent}": row["coverage_se"]}
+            found.setdefault((by, group), about).update(values)
+    return pd.DataFrame([row for row in found.values() if row["records"] >= FEWEST_PATIENTS])
+
+
 def _row(
     told: Told,
-    interval: Interval,
+    interval: Limits,
     below: NDArray[np.bool_],
     above: NDArray[np.bool_],
     chosen: NDArray[np.bool_],
 ) -> dict[str, Any]:
-    record, variables = told.record[chosen], len(interval.a)
+    record, variables = told.record[chosen], interval.noise.shape[1]
     n = len(record)
     found: dict[str, Any] = {"n": n, "records": len(np.unique(record))}
     for name, values in (("coverage", ~(below | above)), ("below", below), ("above", above)):
@@ -143,18 +193,6 @@ def groups_of(
         "variable": [names[v] for v in told.variable],
         "evidence decile": [f"{d:02d}" for d in decile],
     }
-    facts = {
-        "ICU type": [ICU_TYPE.get(value, UNKNOWN) for value in described.column("icu_type").to_pylist()],
-        "sex": [SEX.get(value, UNKNOWN) for value in described.column("gender").to_pylist()],
-        "age": [_age_group(value) for value in described.column("age").to_pylist()],
-    }
-    for by, of_record in facts.items():
-        if set(of_record) != {UNKNOWN}:
-            found[by] = [of_record[r] for r in told.record]
+    for by, of_record in facts(described).items():
+        found[by] = [of_record[r] for r in told.record]
     return found
-
-
-def _age_group(age: float | None) -> str:
-    if age is None or not age >= 0:
-        return UNKNOWN
-    return next(name for name, end in AGES.items() if age < end)

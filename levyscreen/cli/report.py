@@ -1,0 +1,52 @@
+"""`levyscreen report`: a screening as one HTML file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levyscreen.cli import common
+from levyscreen.cli.common import Device, ModelName, NoCache
+
+
+def command(
+    out: Annotated[
+        Path | None,
+        typer.Argument(metavar="[OUT]", help="Folder that levyscreen screen wrote; by default the last one from here."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file; OUT/report.html by default.")] = None,
+    outcomes: Annotated[
+        Path | None, typer.Option(help="CSV of RecordID and In-hospital_death, or of record_id and outcome, 0 or 1.")
+    ] = None,
+    patients: Annotated[
+        int | None, typer.Option(min=0, help="Flagged patients to draw; by default as many as fit into 8 MB.")
+    ] = None,
+    cohort: Annotated[Path | None, typer.Option(help="The cohort, if it has moved since it was screened.")] = None,
+    model: ModelName = None,
+    no_cache: NoCache = False,
+    device: Device = "auto",
+) -> None:
+    """Write what a screening found as one HTML file that needs no network: to read, print or hand on."""
+    from levyscreen.report.page import report, require_jinja, write
+    from levyscreen.report.screened import read_screened
+    from levyscreen.report.who import read_outcomes
+
+    require_jinja()
+    folder = out or Path(common.recall("report OUT")["out"] or common.OUT)
+    screened = read_screened(folder)
+    known = None if outcomes is None else read_outcomes(outcomes)
+    from levyscreen import machine
+    from levyscreen.store import load_model
+
+    machine.prepare()
+    where = machine.device(device)
+    loaded = load_model(model or screened.model, where)
+    found = common.read(cohort or Path(screened.cohort), no_cache)
+    with common.progress("report", screened.timing["records"]) as done:
+        page = report(screened, found, loaded, known, patients, tuple(sys.argv[1:]), where, done)
+    path = output or folder / "report.html"
+    write(path, page)
+    common.stderr(f"written to {path}, {len(page.encode()) / 1e6:.1f} MB; it holds patients' data")

@@ -1,0 +1,33 @@
+"""Who the patients of a cohort are, in groups: what is known of them besides their readings."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+AGES = {"0-49": 50, "50-64": 65, "65-79": 80, "80+": math.inf}  # the first age that a group does not hold
+SEX = {0: "female", 1: "male"}
+ICU_TYPE = {1: "coronary", 2: "cardiac surgery recovery", 3: "medical", 4: "surgical"}
+UNKNOWN = "unknown"
+
+
+def facts(described: pa.Table) -> dict[str, list[str]]:
+    """A label for each of R records by each of what is known of them; `described` is schema.RECORDS, R rows.
+
+    What is known of no patient is left out.
+    """
+    found = {
+        "ICU type": [ICU_TYPE.get(value, UNKNOWN) for value in described.column("icu_type").to_pylist()],
+        "sex": [SEX.get(value, UNKNOWN) for value in described.column("gender").to_pylist()],
+        "age": [_age_group(value) for value in described.column("age").to_pylist()],
+    }
+    return {by: labels for by, labels in found.items() if set(labels) - {UNKNOWN}}
+
+
+def _age_group(age: float | None) -> str:
+    if age is None or not age >= 0:
+        return UNKNOWN
+    return next((name for name, end in AGES.items() if age < end), UNKNOWN)
