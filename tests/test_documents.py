@@ -151,6 +151,7 @@ def here(tmp_path, monkeypatch):
         (tmp_path / name).symlink_to(ROOT / name)
     for name in ("set-a", "set-b"):
         (tmp_path / name).symlink_to(SAMPLE)
+    (tmp_path / "my-tables.csv").symlink_to(ROOT / "examples/own-tables/chart.csv")
     shutil.copytree(ROOT / "models" / "physionet2012", tmp_path / "my-model")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("levyscreen.machine.prepare", lambda: None)

@@ -109,8 +109,8 @@ def test_the_table_is_what_its_script_makes_of_the_sample(tmp_path):
 
 
 def test_the_mapping_is_the_first_one_but_for_what_it_ignores(tmp_path):
-    from levyscreen.records.draft import draft
-    from levyscreen.records.guess import guess
+    from levyscreen.records.drafted.draft import draft
+    from levyscreen.records.drafted.guess import guess
 
     first, edited = draft(guess(OWN / "chart.csv"), OWN), (OWN / "chart.toml").read_text()
     assert edited.split("\n[ignore]")[0].rstrip() == first.split("\n# Not mapped")[0].rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -22,8 +23,8 @@ def command(
 ) -> None:
     """Write a first mapping of COHORT's tables, guesses marked CHECK; the other commands then take it for a COHORT."""
     from levyscreen.outputs import write_text
-    from levyscreen.records.draft import CHECK, draft
-    from levyscreen.records.guess import guess
+    from levyscreen.records.drafted.draft import CHECK, draft
+    from levyscreen.records.drafted.guess import guess
 
     path = _target(cohort, output, force)
     found = guess(cohort)
@@ -46,13 +47,14 @@ def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     """Where the mapping goes; None for stdout. Raises UsageError where it would replace what somebody has edited."""
     from levyscreen.cli.app import SETTINGS_FILE
     from levyscreen.names import file_name
-    from levyscreen.records.tables import is_table
+    from levyscreen.records.mapped.tables import is_table
 
     if not is_table(cohort) and cohort.exists() and not cohort.name.lower().endswith((".txt", ".txt.gz")):
         raise UsageError(f"{cohort} is no table: levyscreen reads record files, archives and mappings as they are")
     if output is not None and str(output) == "-":
         return None
-    path = output or Path(f"{file_name(cohort.resolve().name.split('.')[0] or 'cohort')}.toml")
+    name = os.path.basename(os.path.abspath(cohort))  # its own, not that of what it links to
+    path = output or Path(f"{file_name(name.split('.')[0] or 'cohort')}.toml")
     if path.name == SETTINGS_FILE.name:
         raise UsageError(f"{path} is the file of defaults of every command: name the mapping otherwise with -o")
     if path.suffix != ".toml":

@@ -121,7 +121,7 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
-    from levyscreen.records.meds import has_meds_scores, meds_scores
+    from levyscreen.records.mapped.meds import has_meds_scores, meds_scores
 
     start = time.perf_counter()
     table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)

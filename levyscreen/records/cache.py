@@ -22,8 +22,9 @@ from levyscreen.errors import CohortError
 from levyscreen.records.archives import Source, Stamp, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
-from levyscreen.records.mapped import read_mapped
-from levyscreen.records.mapping import Mapping, is_mapping, read_mapping
+from levyscreen.records.mapped.mapping import Mapping, is_mapping, read_mapping
+from levyscreen.records.mapped.reading import read_mapped
+from levyscreen.records.mapped.tables import is_table, stamps, table_files
 from levyscreen.records.parquet import (
     FORMAT_VERSION,
     is_parquet_cohort,
@@ -33,7 +34,6 @@ from levyscreen.records.parquet import (
     write_files,
 )
 from levyscreen.records.physionet2012 import read_parts
-from levyscreen.records.tables import is_table, stamps, table_files
 from levyscreen.temporaries import aside, folder_beside
 from levyscreen.temporaries import sweep as sweep_folder
 from levyscreen.variables import PHYSIONET2012, VariableSet

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from levyscreen.records.mapping import Mapping, Rule
+from levyscreen.records.mapped.mapping import Mapping, Rule
 from levyscreen.variables import DESCRIPTORS
 
 ADMITTED = datetime.datetime(2031, 5, 17, 22, 43)  # each record a day after the one before

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from levyscreen.errors import CohortError
-from levyscreen.records.aliases import known_as
 from levyscreen.records.cache import read_cohort
-from levyscreen.records.draft import draft
-from levyscreen.records.guess import guess
-from levyscreen.records.mapping import Mapping, parse_mapping
+from levyscreen.records.drafted.aliases import known_as
+from levyscreen.records.drafted.draft import draft
+from levyscreen.records.drafted.guess import guess
+from levyscreen.records.mapped.mapping import Mapping, parse_mapping
 from levyscreen.records.units import CONVERSIONS, TYPICAL, conversion, likely, same_unit
 
 RNG = np.random.default_rng(0)

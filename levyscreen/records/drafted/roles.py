@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from levyscreen.records.cells import clock_minutes, microseconds, numbers, words
+from levyscreen.records.drafted.profile import Profile
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapping import CLOCK, FILE, MEDS_COLUMNS, TIMESTAMP
-from levyscreen.records.profile import Profile
+from levyscreen.records.mapped.cells import clock_minutes, microseconds, numbers, words
+from levyscreen.records.mapped.mapping import CLOCK, FILE, MEDS_COLUMNS, TIMESTAMP
 
 
 def short(name: str) -> str:

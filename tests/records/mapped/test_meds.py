@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from levyscreen.records.cache import read_cohort
-from levyscreen.records.draft import draft
-from levyscreen.records.guess import guess
-from levyscreen.records.meds import descriptions, has_meds_scores, is_meds, meds_scores
+from levyscreen.records.drafted.draft import draft
+from levyscreen.records.drafted.guess import guess
+from levyscreen.records.mapped.meds import descriptions, has_meds_scores, is_meds, meds_scores
 from levyscreen.schema import MEDS_SCORES, SCORES
 from tests.conftest import SAMPLE
 from tests.records.mapped_files import ADMITTED, lines, write_meds

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
-from levyscreen.records.buckets import Buckets
-from levyscreen.records.mapping import TIMESTAMP, Mapping
+from levyscreen.records.mapped.buckets import Buckets
+from levyscreen.records.mapped.mapping import TIMESTAMP, Mapping
+from levyscreen.records.mapped.register import NONE_YET, REFUSED, Register, number_of
 from levyscreen.records.physionet2012 import EXAMPLES, Known, Part
-from levyscreen.records.register import NONE_YET, REFUSED, Register, number_of
 from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS
 

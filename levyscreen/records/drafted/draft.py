@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from levyscreen.records.aliases import KNOWN, range_of
-from levyscreen.records.guess import SEXES, Entry, Guess
-from levyscreen.records.mapping import FILE, TIMESTAMP
-from levyscreen.records.profile import Seen
+from levyscreen.records.drafted.aliases import KNOWN, range_of
+from levyscreen.records.drafted.guess import SEXES, Entry, Guess
+from levyscreen.records.drafted.profile import Seen
+from levyscreen.records.mapped.mapping import FILE, TIMESTAMP
 
 CHECK = "CHECK"
 NAMED_LEFT = 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from levyscreen.errors import CohortError
-from levyscreen.records.mapping import Codes, Mapping, parse_mapping, read_mapping
+from levyscreen.records.mapped.mapping import Codes, Mapping, parse_mapping, read_mapping
 
 WHOLE = """
 source = "stays.csv"
@@ -134,7 +134,7 @@ def test_a_code_that_fits_two_patterns_is_an_error():
 
 
 def test_the_example_of_the_documents_is_a_mapping():
-    page = (Path(__file__).parents[2] / "docs/mapping.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/mapping.md").read_text()
     found = parsed(page.split("```toml\n")[1].split("```")[0])
     assert found.variables.names == ("HR", "Temp")
     assert (found.time.column, found.ignored, found.facts) == ("intime", ("DIAGNOSIS//*",), ("gender",))

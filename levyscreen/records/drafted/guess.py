@@ -11,12 +11,12 @@ import numpy as np
 
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
-from levyscreen.records.aliases import FACT_ALIASES, KNOWN, known_as
-from levyscreen.records.cells import Words, times, words
-from levyscreen.records.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
-from levyscreen.records.meds import descriptions, is_meds
-from levyscreen.records.profile import Profile, Seen, by_code, look
-from levyscreen.records.roles import NO_READING, Roles, guess_roles, short
+from levyscreen.records.drafted.aliases import FACT_ALIASES, KNOWN, known_as
+from levyscreen.records.drafted.profile import Profile, Seen, by_code, look
+from levyscreen.records.drafted.roles import NO_READING, Roles, guess_roles, short
+from levyscreen.records.mapped.cells import Words, times, words
+from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
+from levyscreen.records.mapped.meds import descriptions, is_meds
 from levyscreen.records.units import Conversion, conversion, likely, same_unit
 
 MOST_VARIABLES = 200

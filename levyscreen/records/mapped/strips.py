@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from levyscreen.records.cells import EMPTY, Numbers, Words, numbers, words
-from levyscreen.records.mapping import FILE, Codes, Mapping
-from levyscreen.records.tables import Block
+from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
+from levyscreen.records.mapped.mapping import FILE, Codes, Mapping
+from levyscreen.records.mapped.tables import Block
 
 
 @dataclass(frozen=True)

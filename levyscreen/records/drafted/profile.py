@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from levyscreen.records.cells import EMPTY, Numbers, Words, numbers, words
 from levyscreen.records.grammar import FINE, judge_value
-from levyscreen.records.tables import PARQUET, TableFile, TableReader, table_files
+from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
+from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
 
 MOST_ROWS = 1_000_000
 MOST_FILES = 200  # of a folder of many; evenly spaced

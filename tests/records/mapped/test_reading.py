@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from levyscreen.errors import CohortError
-from levyscreen.records import buckets, cache, register, tables
+from levyscreen.records import cache
 from levyscreen.records.cache import read_cohort, write_cohort
 from levyscreen.records.cohort import Cohort
-from levyscreen.records.draft import draft
-from levyscreen.records.guess import guess
-from levyscreen.records.mapping import read_mapping
+from levyscreen.records.drafted.draft import draft
+from levyscreen.records.drafted.guess import guess
+from levyscreen.records.mapped import buckets, register, tables
+from levyscreen.records.mapped.mapping import read_mapping
 from tests.conftest import SAMPLE
 from tests.records.mapped_files import slow_long, write_dyn, write_long, write_meds, write_psv
 from tests.records.record_files import accounts, counts, same

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
 from levyscreen.records.assemble import assemble
-from levyscreen.records.buckets import Buckets
-from levyscreen.records.cells import Times, times, words
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapping import FILE, Codes, Mapping, pattern
-from levyscreen.records.register import Register
-from levyscreen.records.stays import parts_of
-from levyscreen.records.strips import Strip, Strips
-from levyscreen.records.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined, table_files
+from levyscreen.records.mapped.buckets import Buckets
+from levyscreen.records.mapped.cells import Times, times, words
+from levyscreen.records.mapped.mapping import FILE, Codes, Mapping, pattern
+from levyscreen.records.mapped.register import Register
+from levyscreen.records.mapped.stays import parts_of
+from levyscreen.records.mapped.strips import Strip, Strips
+from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined, table_files
 from levyscreen.types import LineClass
 
 NAMED_CODES = 10  # in a note; the rest is counted

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
 from levyscreen.records.grammar import BLANKS, FINE, judge_value
-from levyscreen.records.mapping import CLOCK, TIMESTAMP, UNITS, Time
+from levyscreen.records.mapped.mapping import CLOCK, TIMESTAMP, UNITS, Time
 from levyscreen.types import LineClass
 
 EMPTY = frozenset({"", "na", "nan", "null", "none", "<na>", "n/a", "."})  # how tables write that there is nothing

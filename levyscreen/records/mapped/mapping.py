@@ -16,7 +16,7 @@ from typing import Any
 
 from levyscreen.errors import CohortError
 from levyscreen.names import file_name, printable
-from levyscreen.records.toml_table import Table
+from levyscreen.records.mapped.toml_table import Table
 from levyscreen.variables import Repair, Variable, VariableSet
 
 SUFFIX = ".toml"

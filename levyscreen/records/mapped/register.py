@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from levyscreen.records.cells import Words
+from levyscreen.records.mapped.cells import Words
 from levyscreen.records.physionet2012 import EXAMPLES
 from levyscreen.types import LineClass
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from levyscreen.records.cells import clock_minutes, microseconds, numbers, times, words
-from levyscreen.records.mapping import Time
+from levyscreen.records.mapped.cells import clock_minutes, microseconds, numbers, times, words
+from levyscreen.records.mapped.mapping import Time
 
 STAMPS = Time("timestamp", (1.0, 3.6e9), None, "first", None, None)
 
