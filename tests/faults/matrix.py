@@ -1,6 +1,18 @@
 """Every row, in the order of the printed table; a module a kind of fault."""
 
-from tests.faults import archives, damage, disk, exhaustion, models, numbers, privacy, processes, reader, same_answer
+from tests.faults import (
+    archives,
+    damage,
+    disk,
+    exhaustion,
+    mapped,
+    models,
+    numbers,
+    privacy,
+    processes,
+    reader,
+    same_answer,
+)
 
 ROWS = (
     *processes.ROWS,
@@ -8,6 +20,7 @@ ROWS = (
     *damage.ROWS,
     *exhaustion.ROWS,
     *reader.ROWS,
+    *mapped.ROWS,
     *archives.ROWS,
     *models.ROWS,
     *numbers.ROWS,

@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from levyscreen.records.mapped.mapping import Mapping, Rule
 from levyscreen.variables import DESCRIPTORS
+from tests.records.record_files import slow_number
 
+BLANKS = " \t"
 ADMITTED = datetime.datetime(2031, 5, 17, 22, 43)  # each record a day after the one before
 
 
@@ -121,30 +123,30 @@ def slow_long(rows: list[tuple[str, str, str, str]], mapping: Mapping) -> dict[s
     names = mapping.variables.names
     found: dict[str, tuple[list[Any], Counter[str]]] = {}
     for subject, time, code, value in rows:
-        if not subject.strip():
+        if not subject.strip(BLANKS):
             continue
-        kept, counts = found.setdefault(subject.strip(), ([], Counter()))
-        word, number = _slow_class(rules.get(code.strip()), time, code, value, mapping)
+        kept, counts = found.setdefault(subject.strip(BLANKS), ([], Counter()))
+        word, number = _slow_class(rules.get(code.strip(BLANKS)), time, code, value, mapping)
         if word != "ignored":
             counts[word] += 1
-        if word in ("reading", "negative", "implausible", "repaired") and code.strip() in rules:
-            name = rules[code.strip()].name
+        if word in ("reading", "negative", "implausible", "repaired") and code.strip(BLANKS) in rules:
+            name = rules[code.strip(BLANKS)].name
             if name in names:
                 kept.append((float(np.float32(float(time))), names.index(name), number, word))
     return {subject: (sorted(kept), counts) for subject, (kept, counts) in found.items()}
 
 
 def _slow_class(rule: Rule | None, time: str, code: str, value: str, mapping: Mapping) -> tuple[str, float]:
-    if code.strip() in mapping.ignored:
+    if code.strip(BLANKS) in mapping.ignored:
         return "ignored", 0.0
     if rule is None:
-        return ("unknown_parameter" if code.strip() else "blank_parameter"), 0.0
+        return ("unknown_parameter" if code.strip(BLANKS) else "blank_parameter"), 0.0
     fact = rule.target >= len(mapping.variables)
     hours = float(time) if _is_number(time) else None
     if hours is None and not fact:
         return "bad_time", 0.0
     if not _is_number(value):
-        return ("not_finite" if value.strip().lower() in ("nan", "inf", "-inf") else "not_a_number"), 0.0
+        return ("not_a_number" if slow_number(value.strip(BLANKS)) is None else "not_finite"), 0.0
     number = float(value) * rule.factor + rule.offset
     if fact:
         return ("negative" if number < 0 else "descriptor"), number
@@ -159,7 +161,5 @@ def _slow_class(rule: Rule | None, time: str, code: str, value: str, mapping: Ma
 
 
 def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    number = slow_number(text.strip(BLANKS))
+    return number is not None and math.isfinite(number)

@@ -132,7 +132,7 @@ def _slow_line(line: str, variables: VariableSet) -> tuple[str, tuple[Any, ...] 
         return "outside_stay", None
     if name not in variables.names and name not in DESCRIPTORS:
         return ("unknown_parameter" if name else "blank_parameter"), None
-    value = _slow_number(number)
+    value = slow_number(number)
     if value is None or not math.isfinite(value):
         return ("not_a_number" if value is None else "not_finite"), None
     if name in DESCRIPTORS:
@@ -142,7 +142,8 @@ def _slow_line(line: str, variables: VariableSet) -> tuple[str, tuple[Any, ...] 
     return _slow_judgement(variable, value), row
 
 
-def _slow_number(text: str) -> float | None:
+def slow_number(text: str) -> float | None:
+    """A number in the grammar of a value; not finite where it is too large; None for any other text."""
     if not text.isascii() or "_" in text or text != text.strip():
         return None
     try:

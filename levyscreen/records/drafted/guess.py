@@ -54,7 +54,7 @@ class Guess:
 
 
 def guess(source: Path) -> Guess:
-    """Raises CohortError where nothing there is a table, or no column of it is a time."""
+    """Raises CohortError where nothing there is a table, no column of it is a time, or nothing in it a reading."""
     kind = "meds" if source.is_dir() and is_meds(source) else None
     profile = look(source, kind)
     if not profile.columns or not len(profile.file.which):
@@ -69,6 +69,11 @@ def guess(source: Path) -> Guess:
     record = profile.file if roles.record == FILE else words(profile.columns[roles.record])
     seen = _seen(profile, roles, record)
     variables, facts, ignored, left = _sorted_out(seen.values(), roles, described)
+    if not variables:
+        raise CohortError(
+            f"{source}: nothing in it looks like a reading, numbers that come often under one name, among the columns "
+            f"{', '.join(list(profile.columns)[:12])}; name the column of names variable, that of numbers value"
+        )
     span, count = _spans(profile, roles, record, sum(s.count for n in variables.values() for e in n for s in e.seen))
     horizon, windows = _horizon(span, count)
     origin, code = _origin(profile, roles, seen, record)

@@ -48,12 +48,17 @@ class Times(NamedTuple):
 
 
 def words(column: pa.Array) -> Words:
-    """Labels, codes or categories; whole numbers lose what a float adds to them, so that 7 and 7.0 are one."""
+    """Labels, codes or categories; whole numbers lose what a float adds to them, so that 7 and 7.0 are one.
+
+    Raises CohortError for a column of lists or the like.
+    """
+    if pt.is_nested(column.type):
+        raise CohortError(f"a column holds {column.type}, neither numbers nor texts: name another in [columns]")
     coded = column if pt.is_dictionary(column.type) else column.dictionary_encode()
     if not pt.is_large_string(coded.dictionary.type) and not pt.is_string(coded.dictionary.type):
         texts = [_label(value) for value in coded.dictionary.to_pylist()]
     else:
-        texts = [(text or "").strip() for text in coded.dictionary.to_pylist()]
+        texts = [(text or "").strip(BLANKS) for text in coded.dictionary.to_pylist()]
     which = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
     return Words(which, [*texts, ""])
 

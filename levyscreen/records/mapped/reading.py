@@ -56,8 +56,8 @@ class _Reading:
         self.scale: tuple[float, float] | None = None  # of its times
         self._waiting: list[tuple[int, Block]] = []
         self._unknown: Counter[str] = Counter()
-        self._ignored = self._homeless = self._malformed = 0
-        self._first_malformed = ""
+        self._ignored = self._homeless = self._malformed = self._within_fields = 0
+        self._first_malformed = self._first_within = ""
         self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
         self._target = np.array([rule.target for rule in mapping.rules])
         start = mapping.time.code
@@ -80,6 +80,8 @@ class _Reading:
         if reader.malformed and not self._malformed:
             self._first_malformed = f"{file.name}, row {reader.malformed[0]}"
         self._malformed += len(reader.malformed)
+        self._first_within = self._first_within or (file.name if reader.within_fields else "")
+        self._within_fields += reader.within_fields
 
     def flush(self) -> None:
         """Reads the blocks that wait as one: a source may be of many thousand small files."""
@@ -158,7 +160,7 @@ class _Reading:
         self.buckets.add(**{name: c[kept] for name, c in columns.items()})
 
     def _count(self, strip: Strip, there: NDArray[np.bool_]) -> None:
-        self._ignored += int((there & (strip.rule == Codes.IGNORED)).sum())
+        self._ignored += int((strip.there & (strip.rule == Codes.IGNORED)).sum())
         counts = np.bincount(strip.code.which[there & (strip.rule == Codes.UNKNOWN)], minlength=len(strip.code.words))
         self._unknown.update({strip.code.words[i]: int(counts[i]) for i in np.flatnonzero(counts)})
 
@@ -177,6 +179,12 @@ class _Reading:
         if self._malformed:
             rows = f"{self._malformed:,} row{_s(self._malformed)}"
             yield f"{rows} with another number of fields than the header, not read; the first: {self._first_malformed}"
+        if self._within_fields:
+            lines = f"{self._within_fields:,} line{_s(self._within_fields)}"
+            yield (
+                f"{lines} within quoted fields, first in {self._first_within}: where a closing quote is missing, these "
+                "are rows that were not read"
+            )
 
 
 def _problems(cohort: Cohort) -> Iterator[str]:

@@ -130,6 +130,7 @@ class TableReader:
     def __init__(self, file: TableFile, header: Sequence[str] | None = None, delimiter: str | None = None) -> None:
         self.file = file
         self.malformed: list[int] = []  # their numbers
+        self.within_fields = 0  # lines of a text that are no rows, but go on in a quoted field
         self._header = header
         self._delimiter = delimiter or DELIMITERS.get(file.ending, ",")
         self.columns = self._columns()
@@ -210,8 +211,9 @@ class TableReader:
         with self._opened() as raw:
             if not _has_more_than(raw, head):
                 return
+            lines = _Lines(raw)
             reader = pyarrow.csv.open_csv(
-                raw,
+                lines,
                 pyarrow.csv.ReadOptions(
                     use_threads=False, block_size=BLOCK_BYTES, column_names=self.columns, skip_rows=head
                 ),
@@ -231,6 +233,27 @@ class TableReader:
                 )
                 start += batch.num_rows
         self.malformed = skipped
+        self.within_fields = lines.count - start - len(skipped) - head
+
+
+class _Lines(io.RawIOBase):
+    """A stream that counts the lines with something in them, as rows of a text would be."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.count = 0
+        self._stream, self._last = stream, b"\n"
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        byte = np.frombuffer(self._last + data, np.uint8)
+        ends = (byte == 10) | (byte == 13)
+        self.count += int((ends[:-1] & ~ends[1:]).sum())  # a line begins
+        self._last = data[-1:] or self._last
+        return len(data)
 
 
 def _has_more_than(stream: BinaryIO, head: int) -> bool:

@@ -252,3 +252,10 @@ def test_a_check_stands_where_a_guess_is_weak_and_nowhere_in_a_plain_table(tmp_p
     rows = [(1, hour, "HR", 80) for hour in range(30)]
     text, _ = mapped(write(tmp_path / "t.csv", ["id", "hours", "code", "value"], rows))
     assert len(re.findall("CHECK", text)) == 2  # the head, and the unit of time
+
+
+def test_a_table_without_anything_like_a_reading_is_an_error_that_says_so(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text("stay,time,code,value\n" + "".join(f"1,2030-01-01 00:{m:02},remark,seen\n" for m in range(40)))
+    with pytest.raises(CohortError, match=r"notes\.csv: nothing in it looks like a reading"):
+        guess(path)
