@@ -90,15 +90,29 @@ def load(
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         if digest != _digest(text, tensors):
             raise ValueError("it is damaged")
-        about: dict[str, Any] = json.loads(text)
+        return _restored(folder / FILE, json.loads(text), tensors, fingerprint, network, optimiser, schedule)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise TrainingError(f"{folder / FILE} cannot be resumed from: {error}; train without --resume") from error
+
+
+def _restored(
+    path: Path,
+    about: dict[str, Any],
+    tensors: dict[str, Tensor],
+    fingerprint: str,
+    network: torch.nn.Module,
+    optimiser: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+) -> tuple[Progress, dict[str, Tensor]]:
     if about["progress"]["fingerprint"] != fingerprint:
         raise TrainingError(
-            f"{folder / FILE} belongs to a training with other records or settings: "
+            f"{path} belongs to a training with other records or settings: "
             "give the same ones, another --out, or no --resume"
         )
-    network.load_state_dict(_under("network.", tensors))
+    try:
+        network.load_state_dict(_under("network.", tensors))
+    except RuntimeError as error:  # torch lists every tensor
+        raise ValueError("its tensors are those of another network") from error
     slots: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _under("optimiser.", tensors).items():
         index, slot = name.split(".", 1)

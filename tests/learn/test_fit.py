@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from levyscreen.config import ModelConfig, TrainingConfig
@@ -286,16 +287,30 @@ def without_metadata(file):
     save_file({"network.x": torch.zeros(1)}, file)
 
 
+def of_another_network(file):
+    """Sound as a file, its digest right; but what it holds fits no network of this training."""
+    with safe_open(file, framework="pt") as opened:
+        text = opened.metadata()["state"]
+    tensors = {"network.x": torch.zeros(1)}
+    save_file(tensors, file, {"state": text, "digest": checkpoint._digest(text, tensors)})
+
+
+def of_another_version(file):
+    save_file({}, file, {"state": "{}", "digest": checkpoint._digest("{}", {})})
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         cut_short,
+        of_another_network,
+        of_another_version,
         header_broken,
         without_metadata,
         lambda file: file.write_bytes(b""),
         lambda file: file.write_text("not a state"),
     ],
-    ids=["cut short", "header broken", "no metadata", "empty", "text"],
+    ids=["cut short", "other network", "other version", "header broken", "no metadata", "empty", "text"],
 )
 def test_a_damaged_state_is_refused_by_name(data, begun, damage):
     damage(begun / checkpoint.FILE)
