@@ -49,10 +49,7 @@ def command(
             f"{name} by {fitted.by}: a = {fitted.pooled.a:.4g}, b = {fitted.pooled.b:.4g} over all, "
             f"{facts['targets']:,} targets of {facts['records']:,} records"
         )
-        if not fitted.rankable:
-            common.stderr(
-                f"warning: a = 0, so {name} says nothing about error here; screening will refuse to rank by it"
-            )
+    common.warn_of_signals(calibrated)
     common.stderr(f"written to {calibrated.folder}")
     own = found.fingerprint == calibrated.remembered("cohort_fingerprint")
     evaluation = common.write_card(calibrated, found if own else None, where, "it was calibrated on another cohort")

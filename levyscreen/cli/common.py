@@ -80,6 +80,16 @@ def note_left_out(cohort: Cohort, model: Model) -> None:
         stderr(f"note: {note}")
 
 
+def warn_of_signals(model: Model) -> None:
+    """Says which calibrated signals no screening can rank by."""
+    for name, fitted in model.calibrations.items():
+        if not fitted.rankable:
+            stderr(
+                f"warning: a = 0, so {name} says nothing about error here; screening will refuse to rank by it: "
+                "train longer, or on more records"
+            )
+
+
 def write_card(model: Model, cohort: Cohort | None, where: torch.device, why_not: str = "") -> Evaluation | None:
     """Judges a model on its held-out records of `cohort`, if there is one, and writes its card. Says what it takes."""
     from levyscreen.card import write_card as written

@@ -49,4 +49,6 @@ def command(
         page = report(screened, found, loaded, known, patients, tuple(sys.argv[1:]), where, done)
     path = output or folder / "report.html"
     write(path, page)
-    common.stderr(f"written to {path}, {len(page.encode()) / 1e6:.1f} MB; it holds patients' data")
+    size = len(page.encode())
+    said = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+    common.stderr(f"the screening in {folder}, written to {path}, {said}; it holds patients' data")

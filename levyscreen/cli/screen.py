@@ -140,9 +140,12 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
 def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path) -> None:
     from levyscreen.report.tables import comparison_table, rejects_line, timing_line
 
-    left_out = int((screening.scores["status"] == "too_many").sum())
+    status = screening.scores["status"]
+    left_out = int((status == "too_many").sum())
     note = f"note: {left_out} records over 512 readings left out, as the paper does" if left_out else ""
-    for line in (rejects_line(cohort), note, timing_line(screening.timing), f"written to {folder}"):
+    ranked = (status == "scored").any()
+    none = "" if ranked else "note: no record could be ranked: levyscreen validate says what is read"
+    for line in (rejects_line(cohort), note, none, timing_line(screening.timing), f"written to {folder}"):
         if line:
             common.stderr(line)
     if comparison is not None:

@@ -64,6 +64,7 @@ def command(
     finally:
         close()
     common.stderr(f"model written to {folder}")
+    common.warn_of_signals(model)
     common.write_card(model, found if model.calibration else None, where, f"decoding by {decode}, it emits no signals")
 
 
@@ -88,7 +89,8 @@ def _watch(epochs: int) -> tuple[Watch, Callable[[], None]]:
         console.print(
             f"epoch {last.epoch}/{epochs}  train {last.train_loss:.4f}  validation {last.validation_loss:.4f} "
             f"(best {progress.best_loss:.4f} in {progress.best_epoch})  rate {last.rate:.1e}  {last.seconds:.0f} s, "
-            f"{left / 60:.0f} min left"
+            f"{left / 60:.0f} min left",
+            soft_wrap=True,
         )
 
     return Watch(step, epoch), bar.stop

@@ -14,6 +14,7 @@ import pytest
 import typer.main
 
 from levyscreen import schema
+from levyscreen.cli import common
 from levyscreen.cli.app import app, main
 from tests.conftest import SAMPLE
 from tests.records.record_files import HEAD, write_folder
@@ -226,6 +227,12 @@ def test_a_file_without_an_id_stands_in_the_table_too(done, ward, tmp_path):
 
 
 CLEAN = HEAD + "00:00,RecordID,{id}\n00:00,Age,54\n" + "".join(f"{h:02d}:00,HR,{60 + h}\n" for h in range(25))
+
+
+def test_a_cohort_without_a_record_to_rank_says_so(done, tmp_path):
+    _, err = done("screen", write_folder(tmp_path / "bare", {"1.txt": HEAD + "00:00,RecordID,1\n"}))
+    assert "note: no record could be ranked: levyscreen validate says what is read" in err
+    assert (written(cohort="bare")["status"] == "empty").all()
 
 
 def test_strict_gives_three_where_a_line_or_record_was_rejected_and_zero_where_none_was(run, tmp_path):
@@ -516,6 +523,17 @@ def test_a_training_that_cannot_be_meant_is_wrong_usage(run, ward, words, messag
     assert code == 2
     assert f"levyscreen: {message}" in err
     assert not Path("runs").exists()
+
+
+def test_a_signal_that_no_screening_can_rank_by_is_named(capsys):
+    from types import SimpleNamespace
+
+    fitted = {"deviation": SimpleNamespace(rankable=True), "disagreement": SimpleNamespace(rankable=False)}
+    common.warn_of_signals(SimpleNamespace(calibrations=fitted))
+    assert capsys.readouterr().err == (
+        "warning: a = 0, so disagreement says nothing about error here; screening will refuse to rank by it: train "
+        "longer, or on more records\n"
+    )
 
 
 def test_a_training_on_too_few_records_says_how_many_it_needs(run, tmp_path):
