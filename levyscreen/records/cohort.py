@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from levyscreen.schema import REJECTS
+from levyscreen.schema import REJECTS, count_column
+from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,10 +86,16 @@ class Cohort:
     offsets: NDArray[np.int64]  # (R + 1,): the lines of record r are offsets[r]:offsets[r + 1]
     lines: LineStore  # N numeric lines of known variables
     rejects: pa.Table  # schema.REJECTS
+    unread: int = 0  # rows of mapped texts that are malformed, and so of no record
     notes: tuple[str, ...] = ()  # what is odd about the cohort as a whole, for instance two files of one record
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def count(self, line_class: LineClass) -> int:
+        """How many lines are of a class, those of no record among them."""
+        found = int(self.records.column(count_column(line_class)).to_numpy().sum())
+        return found + self.unread if line_class == LineClass.MALFORMED else found
 
     def part(self, start: int, stop: int) -> Cohort:
         """The records start:stop (as in a slice) as a cohort in memory.

@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from levyscreen.records.grammar import FINE, judge_value
 from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
 from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
+from levyscreen.records.mapped.text import Form
 
 MOST_ROWS = 1_000_000
 MOST_FILES = 200  # of a folder of many; evenly spaced
@@ -68,7 +69,7 @@ def look(source: Path, kind: str | None) -> Profile:
     of: list[int] = []
     rows = 0
     for number, file in enumerate(chosen):
-        reader = TableReader(file, header)
+        reader = TableReader(file, Form(header))
         if parts and not set(reader.columns) >= set(parts[0]):
             continue
         for block in reader.blocks(list(parts[0]) if parts else _readable(reader)):
@@ -101,7 +102,7 @@ def _made_up_header(file: TableFile) -> tuple[str, ...] | None:
     """Names for the columns of a text whose first row holds numbers, and so is no header."""
     if file.ending == PARQUET:
         return None
-    first = TableReader(file, None).first_row
+    first = TableReader(file).first_row
     if not any(judge_value(cell)[1] == FINE for cell in first):
         return None
     return tuple(f"c{i}" for i in range(1, len(first) + 1))
