@@ -90,6 +90,7 @@ def mapping_listing(mapping: Mapping) -> Source:
 
     def listing() -> Source:
         files = stamps(table_files(mapping.source, mapping.kind))
+        files += stamps(table_files(mapping.static.source, "")) if mapping.static is not None else ()
         return Source(mapping.source, mapping.name, (text, *files), is_archive=False)
 
     return _settled(listing)

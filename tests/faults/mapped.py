@@ -151,6 +151,30 @@ def stray_quotes(draw: Draw, folder: Path) -> str | None:
     return None if told == there else f"{told} of {there} lines accounted for: {found.notes}"
 
 
+def a_text_of_another_land(draw: Draw, folder: Path) -> str | None:
+    """Read by its first mapping as the same table in plain CSV is by its own, or refused by its name."""
+    decimal, delimiter = pick(draw, (",", ";"), (",", "\t"), (",", "|"), (".", ";"), (".", "\t"), (",", ","))
+    encoding = pick(draw, "utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16")
+    ends = pick(draw, "\n", "\r\n", "\r")
+    rows = [
+        (f"p{i // 30}", i % 30 + 0.5, "HR" if i % 2 else "Temp", round(60 + 30 * draw.random() - 40 * (i % 2 == 0), 1))
+        for i in range(120)
+    ]
+    if encoding in ("cp1252", "latin-1"):
+        rows = [(f"{name} Müller", *rest) for name, *rest in rows]
+    found = []
+    for name, sign, split, code, end in (("a", ".", ",", "utf-8", "\n"), ("b", decimal, delimiter, encoding, ends)):
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=split, lineterminator=end, quoting=pick(draw, 0, 1, 2))
+        writer.writerow(("stay_id", "hours", "parameter", "value"))
+        writer.writerows((i, str(t).replace(".", sign), what, str(x).replace(".", sign)) for i, t, what, x in rows)
+        where = folder / f"{name}.csv"
+        where.write_bytes(text.getvalue().encode(code))
+        (folder / f"{name}.toml").write_text(draft(guess(where), folder))
+        found.append(accounts(read_cohort(folder / f"{name}.toml", cache=False)))
+    return None if found[0] == found[1] else "another reading than that of plain CSV"
+
+
 def a_damaged_mapping(draw: Draw, folder: Path) -> str | None:
     """Refused by its own name or that of the table, or it accounts for every value there is."""
     rows = 60
@@ -232,6 +256,11 @@ ROWS: tuple[Row, ...] = (
         "levyscreen map of a damaged table",
         "refused by its name, or a mapping that can be read as it is",
         *(a_first_mapping_of_anything, 40, 1000),
+    ),
+    Row(
+        "a table in another land's CSV: delimiter, decimal comma, encoding, line ends",
+        "its first mapping reads what that of plain CSV reads",
+        *(a_text_of_another_land, 40, 1000),
     ),
     Row(
         "a table of somebody's own damaged in any way",

@@ -22,7 +22,7 @@ from levyscreen.types import LineClass
 EMPTY = frozenset({"", "na", "nan", "null", "none", "<na>", "n/a", "."})  # how tables write that there is nothing
 _CLOCK = re.compile(r"([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]*)?))?")
 _WHOLE_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")  # 12,000 is more likely twelve thousand
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")  # 12,000 is more likely twelve thousand
 _SWAPPED = str.maketrans(",.", ".,")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -101,13 +101,13 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _judged(found: Words, decimal: str) -> Numbers:
-    verdicts = [_judge(word, decimal) for word in found.words]
+    verdicts = [judge(word, decimal) for word in found.words]
     value, refusal = (np.array(part) for part in zip(*verdicts, strict=True))
     empty = np.array([word.lower() in EMPTY for word in found.words])
     return Numbers(value[found.which], refusal.astype(np.uint8)[found.which], empty[found.which])
 
 
-def _judge(word: str, decimal: str) -> tuple[float, LineClass]:
+def judge(word: str, decimal: str) -> tuple[float, LineClass]:
     """With a decimal comma a point is no part of a number: 1.234 may be a thousand or one."""
     return judge_value(word if decimal == "." else word.translate(_SWAPPED))
 
@@ -118,10 +118,17 @@ def has_other_decimal(column: pa.Array, decimal: str) -> NDArray[np.bool_]:
         return np.zeros(len(column), bool)
     found = words(column)
     other = "." if decimal == "," else ","
-    looks = [
-        other in word and not _THOUSANDS.fullmatch(word) and _judge(word, other)[1] == FINE for word in found.words
-    ]
+    looks = [other in word and not THOUSANDS.fullmatch(word) and judge(word, other)[1] == FINE for word in found.words]
     return np.array(looks)[found.which]
+
+
+def pointed(column: pa.Array) -> pa.Array:
+    """A column whose texts that are numbers with a decimal comma have a point instead."""
+    if not _is_text(column.type):
+        return column
+    found = words(column)
+    swapped = [word.replace(",", ".") if "," in word and judge(word, ",")[1] == FINE else word for word in found.words]
+    return pa.array(swapped, pa.string()).take(pa.array(found.which))
 
 
 def _decimal(column: pa.Array) -> NDArray[np.float64]:
@@ -186,7 +193,7 @@ def _one(word: str, time: Time) -> float:
 
 
 def _number(text: str, decimal: str) -> float:
-    value, refusal = _judge(text, decimal)
+    value, refusal = judge(text, decimal)
     return value if refusal == FINE else math.nan
 
 

@@ -66,6 +66,14 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Static:
+    """Another table, of a row a record, with some of the descriptors."""
+
+    source: Path
+    record: str  # the column that names the record
+
+
+@dataclass(frozen=True)
 class Time:
     """What a time is, and where hour 0 is."""
 
@@ -94,6 +102,7 @@ class Mapping:
     windows: bool  # a record goes on after the horizon, as another record
     variables: VariableSet
     rules: tuple[Rule, ...]  # of each variable in the set's order, then of each fact; one or more
+    static: Static | None
     facts: tuple[str, ...]  # of RECORDS, in the order of the targets after the variables
     ignored: tuple[str, ...]
 
@@ -136,7 +145,7 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
         path=path,
         text=text,
         name=name,
-        source=Path(os.path.normpath(path.parent / Path(top.text("source")).expanduser())),
+        source=_beside(path, top.text("source")),
         kind=kind,
         columns=columns,
         time=replace(_time(top.table("time", {}), kind), decimal=decimal),
@@ -145,12 +154,24 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
         windows=top.flag("windows", False),
         variables=VariableSet(name, 1, horizon, tuple(variables), negatives),
         rules=tuple(rules),
+        static=_static(top, columns) if top.has("static") else None,
         facts=facts.keys(FACTS),
         ignored=_codes(ignore, wide) or (),
     )
     for table in (top, tables, facts, ignore):
         table.done()
     _refuse_a_code_twice(top, rules)
+    return found
+
+
+def _beside(path: Path, source: str) -> Path:
+    return Path(os.path.normpath(path.parent / Path(source).expanduser()))
+
+
+def _static(top: Table, columns: Columns) -> Static:
+    table = top.table("static")
+    found = Static(_beside(table.path, table.text("source")), table.text("record", columns.record))
+    table.done()
     return found
 
 

@@ -22,7 +22,7 @@ from levyscreen.records.cohort import Cohort
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.buckets import Buckets
 from levyscreen.records.mapped.cells import Times, has_other_decimal, ids, times, words
-from levyscreen.records.mapped.mapping import FILE, Codes, Mapping, pattern
+from levyscreen.records.mapped.mapping import FILE, Codes, Columns, Mapping, Static, pattern
 from levyscreen.records.mapped.register import Register
 from levyscreen.records.mapped.stays import parts_of
 from levyscreen.records.mapped.strips import Strip, Strips
@@ -44,6 +44,8 @@ def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> C
     for file in table_files(mapping.source, mapping.kind) if files is None else files:
         reading.add(file)
     reading.flush()
+    if mapping.static is not None:
+        reading.add_static(mapping.static)
     if not reading.register.labels:
         unread = "".join(f"; {note}" for note in reading.unread.notes())
         raise CohortError(f"{mapping.source}: no row names a record in its column {mapping.columns.record!r}{unread}")
@@ -66,7 +68,7 @@ class _Reading:
         self.scale: tuple[float, float] | None = None  # of its times
         self._waiting: list[tuple[int, Block]] = []
         self._unknown: Counter[str] = Counter()
-        self._ignored = self._homeless = self._other_decimal = 0
+        self._ignored = self._homeless = self._other_decimal = self._strangers = 0
         self.unread = _Unread()
         self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
         self._target = np.array([rule.target for rule in mapping.rules])
@@ -88,6 +90,29 @@ class _Reading:
             if sum(len(block.row) for _, block in self._waiting) >= BLOCK_ROWS:
                 self.flush()
         self.unread.see(reader)
+
+    def add_static(self, static: Static) -> None:
+        """Descriptors from another table; of records that have rows, for a record of descriptors alone is none."""
+        columns = Columns(static.record, None, static.record, None, None)
+        plain = replace(self.mapping, kind="wide", columns=columns, time=replace(self.mapping.time, column=None))
+        strips = Strips(plain)
+        for file in table_files(static.source, ""):
+            reader = TableReader(file, replace(self.mapping.form, header=None))
+            names = [name for name in strips.measured(reader.columns) if self._is_fact(name)]
+            if not names:
+                raise CohortError(f"{file.path}: has no column that a descriptor of {self.mapping.path} names")
+            number = self.register.file(file.name)
+            for block in reader.blocks([static.record, *names]):
+                found = ids(block.columns[static.record])
+                record = np.array([self.register.known(word) for word in found.words])[found.which]
+                for strip in strips.of(block):
+                    self._strangers += int((strip.there & (record < 0)).sum())
+                    self._take(np.full(len(record), number), block, record, np.full(len(record), np.nan), strip)
+            self.unread.see(reader)
+
+    def _is_fact(self, code: str) -> bool:
+        rule = self.strips.codes.rule(code)
+        return rule >= 0 and int(self._target[rule]) >= len(self.mapping.variables)
 
     def flush(self) -> None:
         """Reads the blocks that wait as one: a source may be of many thousand small files."""
@@ -191,6 +216,8 @@ class _Reading:
             yield f"{_values(self._ignored)} under codes that the mapping ignores"
         if self._homeless:
             yield f"{_values(self._homeless)} in rows that name no record, and so of nobody"
+        if self._strangers and self.mapping.static is not None:
+            yield f"{_values(self._strangers)} in {self.mapping.static.source.name} of records that have no row"
         if self._other_decimal:
             said = "comma: set decimal = ','" if self.mapping.decimal == "." else "point: set decimal = '.'"
             yield f"{_values(self._other_decimal)} not read, by the look numbers with a decimal {said} at the top"

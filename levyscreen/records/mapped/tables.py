@@ -83,6 +83,15 @@ def is_table(path: Path) -> bool:
     return not any(name.endswith(".txt") for name in names) and any(map(ending_of, names))
 
 
+def folders_of_tables(path: Path) -> list[Path]:
+    """Folders in a folder, or in those, that hold tables; relative to it, by name."""
+    if not path.is_dir():
+        return []
+    inner = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+    inner += sorted(each for folder in inner for each in folder.iterdir() if each.is_dir())
+    return [each.relative_to(path) for each in inner if is_table(each)]
+
+
 def table_files(source: Path, kind: str) -> list[TableFile]:
     """The tables of a file, a folder, or below the data folder of MEDS; by name.
 
@@ -110,7 +119,8 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
     endings = sorted({file.ending for file in files})
     if len(endings) > 1:
         raise CohortError(
-            f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder"
+            f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder, "
+            "or set source to one file"
         )
     return files
 
@@ -125,6 +135,19 @@ def stamps(files: Sequence[TableFile]) -> tuple[Stamp, ...]:
             raise CohortError(f"{file.path}: cannot be opened: {error.strerror}") from error
         found.append(Stamp(file.name, of_file.st_size, of_file.st_mtime_ns, of_file.st_ctime_ns, None))
     return tuple(found)
+
+
+def beginning(file: TableFile, size: int) -> bytes:
+    """The first bytes of a text, unpacked. Raises CohortError where it cannot be read."""
+    try:
+        with _opened(file.path) as stream:
+            return stream.read(size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise CohortError(f"{file.path}: cannot be read as a {file.ending} table: {_first_line(error)}") from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb") if path.name.lower().endswith(PACKED) else open(path, "rb"))
 
 
 class TableReader:
@@ -203,7 +226,7 @@ class TableReader:
         encoding = "utf-8-sig" if self.form.encoding.lower() in ("utf-8", "utf8") else self.form.encoding
         quoting: Literal[0, 3] = csv.QUOTE_NONE if self.form.quote is False else csv.QUOTE_MINIMAL
         try:
-            with self._opened() as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
+            with _opened(self.file.path) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
                 rows = csv.reader(text, delimiter=self._delimiter, quoting=quoting)
                 first = next((row for row in rows if row), None)
                 self._head = rows.line_num
@@ -213,14 +236,10 @@ class TableReader:
             raise CohortError(f"{self.file.path}: is empty; a table has a header, or the mapping gives one")
         return first
 
-    def _opened(self) -> BinaryIO:
-        packed = self.file.path.name.lower().endswith(PACKED)
-        return cast(BinaryIO, gzip.open(self.file.path, "rb") if packed else open(self.file.path, "rb"))
-
     def _text_blocks(self, names: list[str]) -> Iterator[Block]:
         """Rows up to the first quote, each of which is a line, and then the others."""
         before = 0 if self._head == 0 else 1  # rows with a number
-        with self._opened() as raw:
+        with _opened(self.file.path) as raw:
             lines = Lines(raw, self.form.encoding)
             lines.skip(self._head)
             if self.form.quote is not False:

@@ -195,3 +195,34 @@ def test_a_wrong_encoding_is_an_error_that_says_what_to_set(tmp_path):
 
 def test_a_form_says_by_default_what_texts_usually_are():
     assert Form() == Form(None, None, None, "utf-8")
+
+
+# A table of facts ----------------------------------------------------------------------------------------------------
+
+STATIC = '[static]\nsource = "facts.csv"\nrecord = "stay"\n'
+
+
+def test_descriptors_may_stand_in_a_table_of_their_own(tmp_path):
+    (tmp_path / "facts.csv").write_text("stay,Age,other\n1.0,70,x\n2,,y\n3,50,z\n3,60,z\n")
+    rows = "id,t,what,x\n1,0,HR,80\n2,0,HR,81\n2,1,Age,33\n"
+    found = read(tmp_path, rows, "")
+    assert column(found, "age") == [None, 33]
+    (tmp_path / "m.toml").write_text(LONG + VARIABLES + STATIC)
+    found = read_cohort(tmp_path / "m.toml", cache=False)
+    assert column(found, "age") == [70, 33]
+    assert found.notes == ("2 values in facts.csv of records that have no row",)
+
+
+def test_a_static_table_that_changes_is_read_again_and_one_without_descriptors_is_an_error(tmp_path):
+    (tmp_path / "t.csv").write_text("id,t,what,x\n1,0,HR,80\n")
+    (tmp_path / "facts.csv").write_text("stay,Age\n1,70\n")
+    (tmp_path / "m.toml").write_text(LONG + VARIABLES + STATIC)
+    assert column(read_cohort(tmp_path / "m.toml"), "age") == [70]
+    (tmp_path / "facts.csv").write_text("stay,Age\n1,71\n")
+    assert column(read_cohort(tmp_path / "m.toml"), "age") == [71]
+    (tmp_path / "facts.csv").write_text("stay,age\n1,71\n")
+    with pytest.raises(CohortError, match=r"facts\.csv: has no column that a descriptor of .*m\.toml names"):
+        read_cohort(tmp_path / "m.toml")
+    (tmp_path / "facts.csv").unlink()
+    with pytest.raises(CohortError, match=r"facts\.csv: no such file or folder"):
+        read_cohort(tmp_path / "m.toml")
