@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import pyarrow.compute as pc
 
 from levyscreen.schema import REJECTS, count_column
 from levyscreen.types import LineClass
@@ -86,15 +87,15 @@ class Cohort:
     offsets: NDArray[np.int64]  # (R + 1,): the lines of record r are offsets[r]:offsets[r + 1]
     lines: LineStore  # N numeric lines of known variables
     rejects: pa.Table  # schema.REJECTS
-    unread: int = 0  # rows of mapped texts that are malformed, and so of no record
     notes: tuple[str, ...] = ()  # what is odd about the cohort as a whole, for instance two files of one record
+    unread: int = 0  # rows of mapped texts that are malformed, and so of no record
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def count(self, line_class: LineClass) -> int:
         """How many lines are of a class, those of no record among them."""
-        found = int(self.records.column(count_column(line_class)).to_numpy().sum())
+        found = pc.sum(self.records.column(count_column(line_class))).as_py() or 0
         return found + self.unread if line_class == LineClass.MALFORMED else found
 
     def part(self, start: int, stop: int) -> Cohort:
@@ -111,6 +112,7 @@ class Cohort:
             offsets=offsets - offsets[0],
             lines=self.lines.read(int(offsets[0]), int(offsets[-1])),
             rejects=REJECTS.empty_table(),
+            unread=0,
         )
 
     def windows(self, records: int) -> Iterator[tuple[int, Cohort]]:

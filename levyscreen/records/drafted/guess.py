@@ -206,5 +206,7 @@ def _origin(profile: Profile, roles: Roles, seen: dict[str, Seen], record: Words
 def _is_epoch(profile: Profile, roles: Roles) -> bool:
     """Whether times that are numbers count from 1970 rather than from an admission."""
     found = words(profile.columns[roles.time]).words
-    sample = [abs(float(word)) for word in found[:100] if word.isascii() and word.replace(".", "", 1).lstrip("-").isdigit()]
+    sample = [
+        abs(float(word)) for word in found[:100] if word.isascii() and word.replace(".", "", 1).lstrip("-").isdigit()
+    ]
     return bool(sample) and float(np.median(sample)) > 5e8

@@ -201,7 +201,7 @@ def _quote(top: Table) -> bool | None:
 def _encoding(top: Table) -> str:
     encoding = top.text("encoding", "utf-8")
     try:
-        b"".decode(encoding)
+        "a".encode(encoding)
         codecs.getincrementaldecoder(encoding)
     except (LookupError, ValueError):
         raise top.error(
