@@ -28,7 +28,7 @@ class LineClass(IntEnum):
     NOT_FINITE = 8
     BAD_TIME = 9
     OUTSIDE_STAY = 10  # a well-formed time before the start or after the end of the stay
-    MALFORMED = 11  # not three fields
+    MALFORMED = 11  # another number of fields than the header, or fields that cannot be told apart
 
 
 @dataclass(frozen=True)

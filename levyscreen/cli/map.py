@@ -11,6 +11,8 @@ import typer
 from levyscreen.cli import common
 from levyscreen.errors import UsageError
 
+NAMED_FOLDERS = 3
+
 
 def command(
     cohort: Annotated[
@@ -23,7 +25,7 @@ def command(
 ) -> None:
     """Write a first mapping of COHORT's tables, guesses marked CHECK; the other commands then take it for a COHORT."""
     from levyscreen.outputs import write_text
-    from levyscreen.records.drafted.draft import CHECK, draft
+    from levyscreen.records.drafted.draft import CHECK, NAMED_FILES, draft
     from levyscreen.records.drafted.guess import guess
 
     path = _target(cohort, output, force)
@@ -39,8 +41,31 @@ def command(
         f"{len(found.ignored)} codes ignored, {len(found.left)} left out; "
         f"{text.count(CHECK) - 1} guesses marked {CHECK}"
     )
+    profile = found.profile
+    if profile.source != cohort:
+        common.stderr(f"of {cohort} only {os.path.relpath(profile.source, cohort)} is looked at, and read")
+    if profile.skipped:
+        named = ", ".join(profile.skipped[:NAMED_FILES]) + (", ..." if len(profile.skipped) > NAMED_FILES else "")
+        common.stderr(
+            f"of other columns, and not looked at: {named}; set source to one file, and make each its mapping"
+        )
     if path is not None:
         common.stderr(f"written to {path}; look at it, then: levyscreen validate {path}")
+
+
+def _what_then(cohort: Path) -> str:
+    """What to give in place of something that is no table."""
+    from levyscreen.records.archives import ENDINGS
+    from levyscreen.records.mapped.tables import folders_of_tables
+
+    inside = [str(cohort / name) for name in folders_of_tables(cohort)]
+    if inside:
+        return f"; did you mean {' or '.join(inside[:NAMED_FOLDERS])}, which holds tables?"
+    if cohort.name.lower().endswith(ENDINGS):
+        return (
+            ", but an archive: if tables are in it, unpack it and map their folder; record files are read as they are"
+        )
+    return ": levyscreen reads record files, archives and mappings as they are"
 
 
 def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
@@ -50,7 +75,7 @@ def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     from levyscreen.records.mapped.tables import is_table
 
     if not is_table(cohort) and cohort.exists() and not cohort.name.lower().endswith((".txt", ".txt.gz")):
-        raise UsageError(f"{cohort} is no table: levyscreen reads record files, archives and mappings as they are")
+        raise UsageError(f"{cohort} is no table{_what_then(cohort)}")
     if output is not None and str(output) == "-":
         return None
     name = os.path.basename(os.path.abspath(cohort))  # its own, not that of what it links to

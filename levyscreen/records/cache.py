@@ -23,7 +23,7 @@ from levyscreen.records.archives import Source, Stamp, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.mapped.mapping import Mapping, is_mapping, read_mapping
-from levyscreen.records.mapped.reading import read_mapped
+from levyscreen.records.mapped.reading import MAPPED_VERSION, read_mapped
 from levyscreen.records.mapped.tables import is_table, stamps, table_files
 from levyscreen.records.parquet import (
     FORMAT_VERSION,
@@ -85,10 +85,12 @@ def read_cohort(path: str | os.PathLike[str], *, cache: bool = True, variables: 
 
 def mapping_listing(mapping: Mapping) -> Source:
     """What stands for the source of a mapping: its text, and every file that it names."""
-    text = Stamp(hashlib.blake2b(mapping.text.encode(), digest_size=16).hexdigest(), len(mapping.text), 0, 0, None)
+    digest = hashlib.blake2b(mapping.text.encode(), digest_size=16).hexdigest()
+    text = Stamp(digest, len(mapping.text), MAPPED_VERSION, 0, None)
 
     def listing() -> Source:
         files = stamps(table_files(mapping.source, mapping.kind))
+        files += stamps(table_files(mapping.static.source, "")) if mapping.static is not None else ()
         return Source(mapping.source, mapping.name, (text, *files), is_archive=False)
 
     return _settled(listing)

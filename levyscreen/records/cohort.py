@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import pyarrow.compute as pc
 
-from levyscreen.schema import REJECTS
+from levyscreen.schema import REJECTS, count_column
+from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,9 +88,15 @@ class Cohort:
     lines: LineStore  # N numeric lines of known variables
     rejects: pa.Table  # schema.REJECTS
     notes: tuple[str, ...] = ()  # what is odd about the cohort as a whole, for instance two files of one record
+    unread: int = 0  # rows of mapped texts that are malformed, and so of no record
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def count(self, line_class: LineClass) -> int:
+        """How many lines are of a class, those of no record among them."""
+        found = pc.sum(self.records.column(count_column(line_class))).as_py() or 0
+        return found + self.unread if line_class == LineClass.MALFORMED else found
 
     def part(self, start: int, stop: int) -> Cohort:
         """The records start:stop (as in a slice) as a cohort in memory.
@@ -104,6 +112,7 @@ class Cohort:
             offsets=offsets - offsets[0],
             lines=self.lines.read(int(offsets[0]), int(offsets[-1])),
             rejects=REJECTS.empty_table(),
+            unread=0,
         )
 
     def windows(self, records: int) -> Iterator[tuple[int, Cohort]]:

@@ -83,6 +83,7 @@ def _facts(cohort: Cohort) -> dict[str, Any]:
         "name": cohort.name,
         "fingerprint": cohort.fingerprint,
         "variables": cohort.variables.to_json(),
+        "unread": cohort.unread,
         "notes": list(cohort.notes),
     }
 
@@ -172,6 +173,7 @@ def _decode(folder: Path) -> Cohort:
         offsets=offsets,
         lines=lines,
         rejects=files["rejects.parquet"].read().replace_schema_metadata(None),
+        unread=int(facts.get("unread", 0)),
         notes=tuple(map(str, facts["notes"])),
     )
 

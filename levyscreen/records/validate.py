@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from levyscreen.config import OURS, PAPER
 from levyscreen.records.cohort import WINDOW_RECORDS, Cohort
-from levyscreen.schema import COUNTED_CLASSES, count_column
+from levyscreen.schema import COUNTED_CLASSES
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
 
@@ -29,7 +29,7 @@ MEANINGS = {
     LineClass.NOT_FINITE: "not finite: NaN, infinite or too large",
     LineClass.BAD_TIME: "no time that can be read",
     LineClass.OUTSIDE_STAY: "before the start or after the end of the stay",
-    LineClass.MALFORMED: "other than three fields",
+    LineClass.MALFORMED: "another number of fields than the header, or not to be told apart",
 }
 
 
@@ -117,7 +117,7 @@ def _tallied(part: Cohort) -> _Tally:
 
 
 def _by_class(cohort: Cohort) -> pd.DataFrame:
-    lines = [int(cohort.records.column(count_column(c)).to_numpy().sum()) for c in COUNTED_CLASSES]
+    lines = [cohort.count(c) for c in COUNTED_CLASSES]
     names = [c.name.lower() for c in COUNTED_CLASSES]
     return pd.DataFrame({"line_class": names, "lines": lines, "meaning": [MEANINGS[c] for c in COUNTED_CLASSES]})
 

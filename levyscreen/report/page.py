@@ -81,7 +81,7 @@ def report(
         comparison=None if screened.comparison is None else screened.comparison.to_dict("records"),
         groups=who.groups(scored, cohort.records, outcomes),
         has_outcomes=outcomes is not None,
-        lines=rejected.lines(cohort.records, screened.rejects),
+        lines=rejected.lines(cohort, screened.rejects),
         unranked=rejected.unranked(screened.scores, cohort.records),
     )
     return page

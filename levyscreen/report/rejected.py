@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from levyscreen import schema
 from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from levyscreen.records.cohort import Cohort
 
 EXAMPLES, FILES = 3, 50  # named of each kind
 
@@ -23,7 +24,7 @@ LINES = {
     LineClass.NOT_FINITE: "the value is not finite",
     LineClass.BAD_TIME: "the time cannot be read",
     LineClass.OUTSIDE_STAY: "after the end of the stay that the model covers",
-    LineClass.MALFORMED: "not the three fields of a reading",
+    LineClass.MALFORMED: "another number of fields than the header, or not to be told apart",
 }
 RECORDS = {
     "unreadable": "cannot be read as a record",
@@ -34,12 +35,12 @@ RECORDS = {
 }
 
 
-def lines(records: pa.Table, rejects: pd.DataFrame) -> list[dict[str, Any]]:
+def lines(cohort: Cohort, rejects: pd.DataFrame) -> list[dict[str, Any]]:
     """A row for each class of lines that are no readings as they stand, the most frequent first, with examples."""
-    of_all = _sum(records, "n_lines")
+    of_all = sum(map(cohort.count, LineClass))
     rows = []
     for line_class, meaning in LINES.items():
-        count = _sum(records, schema.count_column(line_class))
+        count = cohort.count(line_class)
         if count:
             name = line_class.name.lower()
             some = rejects[rejects["line_class"] == name].head(EXAMPLES)
@@ -54,12 +55,6 @@ def lines(records: pa.Table, rejects: pd.DataFrame) -> list[dict[str, Any]]:
                 }
             )
     return sorted(rows, key=lambda row: -row["count"])
-
-
-def _sum(records: pa.Table, column: str) -> int:
-    import pyarrow.compute as pc
-
-    return pc.sum(records.column(column)).as_py() or 0
 
 
 def unranked(scores: pd.DataFrame, records: pa.Table) -> list[dict[str, Any]]:

@@ -111,11 +111,7 @@ def comparison_table(comparison: pd.DataFrame) -> Table:
 def rejects_line(cohort: Cohort) -> str:
     """How many lines are not readings, by class; empty where all are."""
     kept = (LineClass.READING, LineClass.DESCRIPTOR)
-    counts = {
-        c: sum(cohort.records.column(schema.count_column(c)).to_pylist())
-        for c in schema.COUNTED_CLASSES
-        if c not in kept
-    }
+    counts = {c: cohort.count(c) for c in schema.COUNTED_CLASSES if c not in kept}
     said = [f"{count:,} {c.name.lower().replace('_', ' ')}" for c, count in counts.items() if count]
     return "lines that are not readings as they stand: " + ", ".join(said) if said else ""
 

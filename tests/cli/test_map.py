@@ -107,6 +107,39 @@ def test_what_is_no_table_says_so(run, ward):
     assert (code, "nowhere.csv: no such file or folder" in err) == (1, True)
 
 
+def test_a_folder_of_folders_and_an_archive_say_where_the_tables_are(run, ward):
+    write_psv(ward, Path("p2019/training_setA"))
+    code, _, err = run("map", "p2019")
+    assert (code, "p2019 is no table; did you mean p2019/training_setA, which holds tables?" in err) == (2, True)
+    shutil.make_archive("own", "zip", "p2019")
+    code, _, err = run("map", "own.zip")
+    assert (code, "own.zip is no table, but an archive: if tables are in it, unpack it and map their" in err) == (
+        2,
+        True,
+    )
+
+
+def test_tables_that_are_left_out_are_named(run, ward):
+    write_long(ward, Path("own/a.csv"))
+    Path("own/b.csv").write_text("id,remark\n1,x\n")
+    code, _, err = run("map", "own")
+    assert code == 0
+    assert "of own only a.csv is looked at, and read" in err
+    assert "of other columns, and not looked at: b.csv; set source to one file, and make each its mapping" in err
+    assert run("validate", "own.toml")[0] == 0
+
+
+def test_rows_of_another_width_are_rejected_input(run, ward):
+    source = write_long(ward, Path("own.csv"))
+    with source.open("a") as stream:
+        stream.write("1,2\n")
+    run("map", source)
+    assert run("validate", "own.toml")[0] == 0
+    assert run("screen", "own.toml")[0] == 0
+    rejects = pd.read_parquet("levyscreen-out/own/rejects.parquet")
+    assert (rejects["line_class"] == "malformed").sum() == 1
+
+
 def test_variables_that_the_model_does_not_know_are_named_in_a_note(run, ward):
     source = write_long(ward, Path("own.csv"))
     with source.open("a") as stream:

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -84,10 +85,10 @@ def a_damaged_table(draw: Draw, folder: Path) -> str | None:
     except CohortError as error:
         return None if "t.csv" in str(error) else f"an error that names no file: {error}"
     rows, malformed = slow_rows(data)
-    said = sum(int(n.replace(",", "")) for note in found.notes for n in re.findall("([0-9,]+) rows? with", note))
-    if said != malformed:
-        return f"{said} rows of another number of fields, and there are {malformed}"
-    within = sum(int(n.replace(",", "")) for note in found.notes for n in re.findall("([0-9,]+) lines? within", note))
+    said = said_of("rows? with", found)
+    if (said, found.unread) != (malformed, malformed):
+        return f"{said} rows of another number of fields or of fields in doubt, and there are {malformed}"
+    within = said_of("lines? within", found)
     lines = len(re.findall(rb"[^\r\n]+", data.removeprefix(b"\xef\xbb\xbf")))
     if within != lines - 1 - len(rows) - malformed:
         return f"{lines} lines: {len(rows)} rows, {malformed} of them malformed, {within} within fields"
@@ -96,14 +97,82 @@ def a_damaged_table(draw: Draw, folder: Path) -> str | None:
     return None if mine == twin else "another reading than that of a row at a time"
 
 
+def said_of(what: str, cohort: Cohort) -> int:
+    """How many of something the notes tell of."""
+    return sum(int(n.replace(",", "")) for note in cohort.notes for n in re.findall(f"([0-9,]+) {what}", note))
+
+
 def slow_rows(data: bytes) -> tuple[list[Any], int]:
-    """(id, t, what, x) of every row that has as many fields as the header, and how many have not."""
+    """(id, t, what, x) of every row that has as many fields as the header and none in doubt, and how many have not."""
     csv.field_size_limit(1 << 30)
     found = [row for row in csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")) if row]
     header = [name.strip() for name in found[0]]
-    whole = [row for row in found[1:] if len(row) == len(header)]
+    whole = [row for row in found[1:] if len(row) == len(header) and not in_doubt(row)]
     place = [header.index(name) for name in HEADER]
     return [tuple(row[i] for i in place) for row in whole], len(found) - 1 - len(whole)
+
+
+def in_doubt(row: list[str]) -> bool:
+    """Whether a line of the row, as it stands in the text, may be a row that a stray quote swallowed."""
+    for place, field in enumerate(row):
+        lines = re.split("\r\n|\r|\n", field)
+        if len(lines) > 1:
+            after = len(row) - 1 - place
+            commas = [line.count(",") for line in lines]
+            could = [after > 0 and commas[0] >= after, place > 0 and commas[-1] >= place]
+            if any(could) or any(count >= len(row) - 1 for count in commas[1:-1]):
+                return True
+    return False
+
+
+def stray_quotes(draw: Draw, folder: Path) -> str | None:
+    """No reading is of another record, time or value than a row of the table has, and no line is lost unsaid."""
+    place = int(draw.integers(5))
+    rows = [[f"p{i // 20}", str(i % 20), pick(draw, "HR", "tc"), str(30 + i % 70)] for i in range(200)]
+    words = ["", "", "", "", '"left', '5" cuff', '"awake, calm"', '"', '"a\nb"', '"a, b', 'say ""', '"say ""no"""']
+    notes = [words[int(draw.integers(len(words)))] if draw.random() < 0.3 else "" for _ in rows]
+    lines = [",".join([*row[:place], note, *row[place:]]) for row, note in zip(rows, notes, strict=True)]
+    header = ",".join([*HEADER[:place], "note", *HEADER[place:]])
+    data = "\n".join([header, *lines]).encode()
+    (folder / "t.csv").write_bytes(data)
+    (folder / "m.toml").write_text(PLAIN)
+    try:
+        found = read_cohort(folder / "m.toml", cache=False)
+    except CohortError as error:
+        return None if "t.csv" in str(error) else f"an error that names no file: {error}"
+    true = {(row[0], float(row[1]), row[2], float(row[3])) for row in rows}
+    record = np.repeat(np.array(found.records["file"].to_pylist()), np.diff(found.offsets)).tolist()
+    codes = [{"HR": "HR", "Temp": "tc"}[found.variables.names[v]] for v in found.variable]
+    wrong = set(zip(record, found.time_hours.tolist(), codes, found.value.tolist(), strict=True)) - true
+    if wrong:
+        return f"{len(wrong)} readings that no row has, of {len(found.value)}"
+    told = len(found.value) + said_of("rows? with", found) + said_of("lines? within", found)
+    there = len(re.findall(rb"[^\n]+", data)) - 1
+    return None if told == there else f"{told} of {there} lines accounted for: {found.notes}"
+
+
+def a_text_of_another_land(draw: Draw, folder: Path) -> str | None:
+    """Read by its first mapping as the same table in plain CSV is by its own, or refused by its name."""
+    decimal, delimiter = pick(draw, (",", ";"), (",", "\t"), (",", "|"), (".", ";"), (".", "\t"), (",", ","))
+    encoding = pick(draw, "utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16")
+    ends = pick(draw, "\n", "\r\n", "\r")
+    rows = [
+        (f"p{i // 30}", i % 30 + 0.5, "HR" if i % 2 else "Temp", round(60 + 30 * draw.random() - 40 * (i % 2 == 0), 1))
+        for i in range(120)
+    ]
+    if encoding in ("cp1252", "latin-1"):
+        rows = [(f"{name} Müller", *rest) for name, *rest in rows]
+    found = []
+    for name, sign, split, code, end in (("a", ".", ",", "utf-8", "\n"), ("b", decimal, delimiter, encoding, ends)):
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=split, lineterminator=end, quoting=pick(draw, 0, 1, 2))
+        writer.writerow(("stay_id", "hours", "parameter", "value"))
+        writer.writerows((i, str(t).replace(".", sign), what, str(x).replace(".", sign)) for i, t, what, x in rows)
+        where = folder / f"{name}.csv"
+        where.write_bytes(text.getvalue().encode(code))
+        (folder / f"{name}.toml").write_text(draft(guess(where), folder))
+        found.append(accounts(read_cohort(folder / f"{name}.toml", cache=False)))
+    return None if found[0] == found[1] else "another reading than that of plain CSV"
 
 
 def a_damaged_mapping(draw: Draw, folder: Path) -> str | None:
@@ -179,9 +248,19 @@ def _of_a_type(draw: Draw, column: pa.Array) -> pa.Array:
 
 ROWS: tuple[Row, ...] = (
     Row(
+        "stray quotes in a column of comments, wherever it stands",
+        "no value ever ends with another record, time or variable; every line counted",
+        *(stray_quotes, 40, 2000),
+    ),
+    Row(
         "levyscreen map of a damaged table",
         "refused by its name, or a mapping that can be read as it is",
         *(a_first_mapping_of_anything, 40, 1000),
+    ),
+    Row(
+        "a table in another land's CSV: delimiter, decimal comma, encoding, line ends",
+        "its first mapping reads what that of plain CSV reads",
+        *(a_text_of_another_land, 40, 1000),
     ),
     Row(
         "a table of somebody's own damaged in any way",

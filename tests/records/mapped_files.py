@@ -125,7 +125,7 @@ def slow_long(rows: list[tuple[str, str, str, str]], mapping: Mapping) -> dict[s
     for subject, time, code, value in rows:
         if not subject.strip(BLANKS):
             continue
-        kept, counts = found.setdefault(subject.strip(BLANKS), ([], Counter()))
+        kept, counts = found.setdefault(_slow_id(subject.strip(BLANKS)), ([], Counter()))
         word, number = _slow_class(rules.get(code.strip(BLANKS)), time, code, value, mapping)
         if word != "ignored":
             counts[word] += 1
@@ -134,6 +134,13 @@ def slow_long(rows: list[tuple[str, str, str, str]], mapping: Mapping) -> dict[s
             if name in names:
                 kept.append((float(np.float32(float(time))), names.index(name), number, word))
     return {subject: (sorted(kept), counts) for subject, (kept, counts) in found.items()}
+
+
+def _slow_id(text: str) -> str:
+    """An id without the .0 of a float."""
+    head, point, tail = text.partition(".")
+    whole = head.removeprefix("-").isdecimal() and head.isascii() and str(int(head)) == head
+    return head if point and tail == "0" and (whole or head == "-0") else text
 
 
 def _slow_class(rule: Rule | None, time: str, code: str, value: str, mapping: Mapping) -> tuple[str, float]:

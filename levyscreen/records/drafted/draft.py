@@ -6,22 +6,36 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping as Dict
 from pathlib import Path
 
 from levyscreen.records.drafted.aliases import KNOWN, range_of
 from levyscreen.records.drafted.guess import SEXES, Entry, Guess
 from levyscreen.records.drafted.profile import Seen
+from levyscreen.records.drafted.roles import unread_form
+from levyscreen.records.drafted.static import static_facts
 from levyscreen.records.mapped.mapping import FILE, TIMESTAMP
 
 CHECK = "CHECK"
 NAMED_LEFT = 20
+NAMED_FILES = 5
 OUTSIDE = 0.05  # of the values, beyond which a plausible range is doubted
 
 
 def draft(guess: Guess, folder: Path) -> str:
     """The text of a mapping that will stand in `folder`."""
     return (
-        "\n".join([*_head(guess, folder), *_columns(guess), *_facts(guess), *_variables(guess), *_rest(guess)]) + "\n"
+        "\n".join(
+            [
+                *_head(guess, folder),
+                *_columns(guess),
+                *_static(guess, folder),
+                *_facts(guess, guess.facts),
+                *_variables(guess),
+                *_rest(guess),
+            ]
+        )
+        + "\n"
     )
 
 
@@ -30,14 +44,43 @@ def _head(guess: Guess, folder: Path) -> Iterator[str]:
     rows = f"{'all' if profile.whole else 'the first'} {len(profile.file.which):,} rows"
     key, horizon = guess.horizon
     yield f"# A first mapping, guessed from {rows}. Look at what is marked {CHECK}, then: levyscreen validate THIS-FILE"
-    yield f"source = {text(os.path.relpath(profile.source, folder))}"
+    yield f"source = {text(os.path.relpath(profile.source, folder))}" + _source_doubt(guess)
     yield f"kind = {text(guess.roles.kind)}"
     if profile.header is not None:
         yield f"header = {texts(profile.header)}  # {CHECK}: the file has no header; give these columns names"
+    yield from _text_form(guess)
     yield f"{key} = {number(horizon)}  # what comes later after hour 0 is outside the stay"
     if guess.windows:
         yield f"windows = true  # {CHECK}: records are very long; each is cut into parts of that length"
     yield f"negatives = {str(guess.negatives).lower()}  # whether a value below 0 is a value; if not, it means missing"
+
+
+def _source_doubt(guess: Guess) -> str:
+    skipped = guess.profile.skipped
+    if not skipped:
+        return ""
+    named = ", ".join(skipped[:NAMED_FILES]) + (", ..." if len(skipped) > NAMED_FILES else "")
+    return f"  # {CHECK}: a source is one file, or files of the same columns; not looked at: {named}"
+
+
+def _text_form(guess: Guess) -> Iterator[str]:
+    """How a text is written, where that is not the usual."""
+    found = guess.profile.text
+    keys = {
+        "delimiter": (found.form.delimiter, "separates fields, though not in all rows"),
+        "decimal": (None if found.decimal == "." else found.decimal, "not in all numbers"),
+        "encoding": (
+            None if found.form.encoding == "utf-8" else found.form.encoding,
+            "are letters with accents right?",
+        ),
+    }
+    for name, (value, doubt) in keys.items():
+        if value is not None:
+            yield f"{name} = {text(value)}" + (f"  # {CHECK}: {doubt}" if name in found.doubts else "")
+    if guess.profile.doubtful:
+        count = guess.profile.doubtful
+        rows = f"{count:,} row{' has' if count == 1 else 's have'} a quoted field that may hold rows of its own"
+        yield f"# {CHECK}: {rows}; quote = false if quotes are characters like any other, quote = true if it may"
 
 
 def _columns(guess: Guess) -> Iterator[str]:
@@ -56,9 +99,17 @@ def _columns(guess: Guess) -> Iterator[str]:
     if roles.value is not None:
         yield f"value = {text(roles.value)}"
     yield "\n[time]"
-    yield f"unit = {text(roles.unit) if isinstance(roles.unit, str) else number(roles.unit)}" + _unit_doubt(guess)
+    unit = text(roles.unit) if isinstance(roles.unit, str) else number(roles.unit)
+    yield f"unit = {unit}" + _unit_doubt(guess)
+    unread = unread_form(guess.profile.columns[roles.time], roles.unit, roles.format)
+    if unread is not None:
+        yield f"# {CHECK}: most times are in no form that is known; set format, as of Python's strptime, for those like"
+        yield f"#   {text(unread)}, where 0 stands for a digit and a for a letter"
     if roles.format is not None:
-        yield f"format = {text(roles.format)}  # {CHECK}: which is the day, which the month"
+        doubt = (
+            f"  # {CHECK}: which is the day, which the month" if "/" in roles.format or "-%m" in roles.format else ""
+        )
+        yield f"format = {text(roles.format)}" + doubt
     yield f"origin = {text(guess.origin)}  # where hour 0 is: {_origin_said(guess)}"
     if guess.origin == "column":
         yield f"column = {text(roles.start or '')}"
@@ -81,8 +132,17 @@ def _origin_said(guess: Guess) -> str:
     }[guess.origin]
 
 
-def _facts(guess: Guess) -> Iterator[str]:
-    for name, entries in guess.facts.items():
+def _static(guess: Guess, folder: Path) -> Iterator[str]:
+    found = static_facts(guess)
+    if found is not None:
+        yield "\n[static]  # another table, of a row a record, with these descriptors"
+        yield f"source = {text(os.path.relpath(found[0], folder))}"
+        yield f"record = {text(guess.roles.record)}"
+        yield from _facts(guess, found[1])
+
+
+def _facts(guess: Guess, facts: Dict[str, list[Entry]]) -> Iterator[str]:
+    for name, entries in facts.items():
         yield f"\n[descriptors.{key(name)}]"
         seen = [s for entry in entries for s in entry.seen]
         yield f"{_codes_key(guess)} = {texts(s.code for s in seen)}"

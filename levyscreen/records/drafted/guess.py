@@ -57,8 +57,6 @@ def guess(source: Path) -> Guess:
     """Raises CohortError where nothing there is a table, no column of it is a time, or nothing in it a reading."""
     kind = "meds" if source.is_dir() and is_meds(source) else None
     profile = look(source, kind)
-    if not profile.columns or not len(profile.file.which):
-        raise CohortError(f"{source}: has no rows to guess a mapping from")
     roles = guess_roles(profile)
     if roles is None:
         raise CohortError(
@@ -208,5 +206,7 @@ def _origin(profile: Profile, roles: Roles, seen: dict[str, Seen], record: Words
 def _is_epoch(profile: Profile, roles: Roles) -> bool:
     """Whether times that are numbers count from 1970 rather than from an admission."""
     found = words(profile.columns[roles.time]).words
-    sample = [abs(float(word)) for word in found[:100] if word.replace(".", "", 1).lstrip("-").isdigit()]
+    sample = [
+        abs(float(word)) for word in found[:100] if word.isascii() and word.replace(".", "", 1).lstrip("-").isdigit()
+    ]
     return bool(sample) and float(np.median(sample)) > 5e8

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from levyscreen.records.grammar import FINE, judge_value
-from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
+from levyscreen.errors import CohortError
+from levyscreen.records.drafted.sniff import Sniffed, sniff
+from levyscreen.records.grammar import FINE
+from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, judge, numbers, pointed, words
 from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
+from levyscreen.records.mapped.text import Form
 
 MOST_ROWS = 1_000_000
 MOST_FILES = 200  # of a folder of many; evenly spaced
 MOST_VALUES = 5_000  # of a code, for its quantiles
 MOST_TEXTS = 20
+DYNAMIC = "dyn.parquet"  # of ricu and YAIB: the table of readings, beside those of facts and outcomes
 
 
 @dataclass
@@ -53,37 +57,70 @@ class Profile:
     source: Path
     kind: str | None  # "meds" where the layout says so
     files: int
-    header: tuple[str, ...] | None  # made up, where the text has none
+    text: Sniffed  # how it is written; a header is made up where there is none
+    skipped: tuple[str, ...]  # files of other columns than the first
+    doubtful: int  # rows with a quoted field that may hold rows of its own
     columns: dict[str, pa.Array]  # (N,)
     file: Words  # of each row
     whole: bool  # whether these are all the rows
 
+    @property
+    def header(self) -> tuple[str, ...] | None:
+        """Names for the columns of a text that has none."""
+        return self.text.form.header
+
 
 def look(source: Path, kind: str | None) -> Profile:
-    """The first rows of a source. Raises CohortError where it cannot be read."""
+    """The first rows of a source. Raises CohortError where it cannot be read, or has no rows.
+
+    Of a folder of ricu or YAIB that is the table of readings; of a folder of different tables the first one.
+    """
+    source = source / DYNAMIC if (source / DYNAMIC).is_file() else source
     files = table_files(source, kind or "")
-    header = _made_up_header(files[0])
+    text = sniff(files[0])
+    form = replace(text.form, header=_made_up_header(files[0], text))
     chosen = files[:: max(1, len(files) // MOST_FILES)]
+    columns = TableReader(chosen[0], form).columns
+    alike = [file for file in chosen if set(TableReader(file, form).columns) >= set(columns)]
+    parts, of, readers = _first_rows(alike, form, [name for name in columns if name])
+    if not of:
+        raise CohortError(f"{source}: has no rows to guess a mapping from" + _why_none(readers))
+    words_of_files = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in alike])
+    found = {name: _one([part[name] for part in parts]) for name in parts[0]}
+    return Profile(
+        source=files[0].path if len(alike) == 1 < len(chosen) and kind is None else source,
+        kind=kind,
+        files=len(alike) if len(alike) < len(chosen) else len(files),
+        text=replace(text, form=form),
+        skipped=tuple(file.name for file in chosen if file not in alike),
+        doubtful=sum(len(reader.doubtful) for reader in readers),
+        columns={name: pointed(column) for name, column in found.items()} if text.decimal == "," else found,
+        file=words_of_files,
+        whole=len(of) < MOST_ROWS and len(chosen) == len(files),
+    )
+
+
+def _first_rows(
+    files: Sequence[TableFile], form: Form, names: list[str]
+) -> tuple[list[dict[str, pa.Array]], list[int], list[TableReader]]:
+    """Blocks of the files' rows, MOST_ROWS or a few more; the file that each row is of; and who read them."""
     parts: list[dict[str, pa.Array]] = []
     of: list[int] = []
-    rows = 0
-    for number, file in enumerate(chosen):
-        reader = TableReader(file, header)
-        if parts and not set(reader.columns) >= set(parts[0]):
-            continue
-        for block in reader.blocks(list(parts[0]) if parts else _readable(reader)):
+    readers = [TableReader(file, form) for file in files]
+    for number, reader in enumerate(readers):
+        for block in reader.blocks(names):
             parts.append(block.columns)
             of += [number] * len(block.row)
-            rows += len(block.row)
-            if rows >= MOST_ROWS:
-                break
-        if rows >= MOST_ROWS:
-            break
-    columns = {name: _one([part[name] for part in parts]) for name in (parts[0] if parts else {})}
-    file_words = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in chosen])
-    return Profile(
-        source, kind, len(files), header, columns, file_words, rows < MOST_ROWS and len(chosen) == len(files)
-    )
+            if len(of) >= MOST_ROWS:
+                return parts, of, readers
+    return parts, of, readers
+
+
+def _why_none(readers: Sequence[TableReader]) -> str:
+    malformed, doubtful = (sum(len(getattr(r, kind)) for r in readers) for kind in ("malformed", "doubtful"))
+    if malformed:
+        return f": {malformed:,} with another number of fields than the first; is it a table with one header?"
+    return f": {doubtful:,} with a quoted field that may hold others; is a closing quote missing?" if doubtful else ""
 
 
 def _one(parts: Sequence[pa.Array]) -> pa.Array:
@@ -93,16 +130,12 @@ def _one(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(parts)
 
 
-def _readable(reader: TableReader) -> list[str]:
-    return [name for name in reader.columns if name]
-
-
-def _made_up_header(file: TableFile) -> tuple[str, ...] | None:
+def _made_up_header(file: TableFile, text: Sniffed) -> tuple[str, ...] | None:
     """Names for the columns of a text whose first row holds numbers, and so is no header."""
     if file.ending == PARQUET:
         return None
-    first = TableReader(file, None).first_row
-    if not any(judge_value(cell)[1] == FINE for cell in first):
+    first = TableReader(file, replace(text.form, header=())).first_row
+    if not any(judge(cell, text.decimal)[1] == FINE for cell in first):
         return None
     return tuple(f"c{i}" for i in range(1, len(first) + 1))
 

@@ -21,6 +21,9 @@ from levyscreen.types import LineClass
 
 EMPTY = frozenset({"", "na", "nan", "null", "none", "<na>", "n/a", "."})  # how tables write that there is nothing
 _CLOCK = re.compile(r"([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]*)?))?")
+_WHOLE_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")  # 12,000 is more likely twelve thousand
+_SWAPPED = str.maketrans(",.", ".,")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -71,11 +74,17 @@ def _label(value: Any) -> str:
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def numbers(column: pa.Array, name: str) -> Numbers:
-    """Values. Raises CohortError for a column that holds neither numbers nor texts."""
+def ids(column: pa.Array) -> Words:
+    """Labels of records or subjects: 7.0 is 7 in text too, where pandas had made a float of it."""
+    found = words(column)
+    return Words(found.which, [word[:-2] if _WHOLE_FLOAT.fullmatch(word) else word for word in found.words])
+
+
+def numbers(column: pa.Array, name: str, decimal: str = ".") -> Numbers:
+    """Values; `decimal` is "." or "," and of texts. Raises CohortError for a column of neither numbers nor texts."""
     kind = column.type
-    if pt.is_dictionary(kind) or pt.is_string(kind) or pt.is_large_string(kind):
-        return _judged(words(column))
+    if _is_text(kind):
+        return _judged(words(column), decimal)
     if pt.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
@@ -87,11 +96,39 @@ def numbers(column: pa.Array, name: str) -> Numbers:
     return Numbers(np.where(refusal == FINE, value, 0.0) + 0.0, refusal, null | np.isnan(value))
 
 
-def _judged(found: Words) -> Numbers:
-    verdicts = [judge_value(word) for word in found.words]
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_dictionary(kind) or pt.is_string(kind) or pt.is_large_string(kind))
+
+
+def _judged(found: Words, decimal: str) -> Numbers:
+    verdicts = [judge(word, decimal) for word in found.words]
     value, refusal = (np.array(part) for part in zip(*verdicts, strict=True))
     empty = np.array([word.lower() in EMPTY for word in found.words])
     return Numbers(value[found.which], refusal.astype(np.uint8)[found.which], empty[found.which])
+
+
+def judge(word: str, decimal: str) -> tuple[float, LineClass]:
+    """With a decimal comma a point is no part of a number: 1.234 may be a thousand or one."""
+    return judge_value(word if decimal == "." else word.translate(_SWAPPED))
+
+
+def has_other_decimal(column: pa.Array, decimal: str) -> NDArray[np.bool_]:
+    """Which values are texts that would be numbers if the decimal sign were the other one, (N,)."""
+    if not _is_text(column.type):
+        return np.zeros(len(column), bool)
+    found = words(column)
+    other = "." if decimal == "," else ","
+    looks = [other in word and not THOUSANDS.fullmatch(word) and judge(word, other)[1] == FINE for word in found.words]
+    return np.array(looks)[found.which]
+
+
+def pointed(column: pa.Array) -> pa.Array:
+    """A column whose texts that are numbers with a decimal comma have a point instead."""
+    if not _is_text(column.type):
+        return column
+    found = words(column)
+    swapped = [word.replace(",", ".") if "," in word and judge(word, ",")[1] == FINE else word for word in found.words]
+    return pa.array(swapped, pa.string()).take(pa.array(found.which))
 
 
 def _decimal(column: pa.Array) -> NDArray[np.float64]:
@@ -122,7 +159,7 @@ def times(column: pa.Array, name: str, time: Time) -> Times:
         )
     if pt.is_duration(kind) and time.unit != TIMESTAMP:
         return Times(_floats(column.cast(pa.duration("us"), safe=False).cast(pa.int64())), exact)
-    if pt.is_dictionary(kind) or pt.is_string(kind) or pt.is_large_string(kind):
+    if _is_text(kind):
         return Times(_parsed(column, time), time.scale)
     if time.unit in (TIMESTAMP, CLOCK) or not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)):
         raise CohortError(
@@ -151,12 +188,12 @@ def _one(word: str, time: Time) -> float:
     parse: Callable[[str], float] = {
         TIMESTAMP: lambda text: microseconds(text, time.format),
         CLOCK: clock_minutes,
-    }.get(time.unit, _number)
+    }.get(time.unit, lambda text: _number(text, time.decimal))
     return parse(word)
 
 
-def _number(text: str) -> float:
-    value, refusal = judge_value(text)
+def _number(text: str, decimal: str) -> float:
+    value, refusal = judge(text, decimal)
     return value if refusal == FINE else math.nan
 
 

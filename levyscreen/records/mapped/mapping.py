@@ -6,21 +6,24 @@ table a variable. docs/mapping.md describes every key.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import tomllib
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from levyscreen.errors import CohortError
 from levyscreen.names import file_name, printable
+from levyscreen.records.mapped.text import Form
 from levyscreen.records.mapped.toml_table import Table
 from levyscreen.variables import Repair, Variable, VariableSet
 
 SUFFIX = ".toml"
 KINDS = ("long", "wide", "meds")
+DECIMALS = (".", ",")
 FILE = "@file"  # in place of a column's name: the record is named by the file
 # Units of a time that is a number, in hours: (times, divided by), so that 90 minutes are exactly 90 / 60.
 UNITS = {
@@ -63,6 +66,14 @@ class Columns:
 
 
 @dataclass(frozen=True)
+class Static:
+    """Another table, of a row a record, with some of the descriptors."""
+
+    source: Path
+    record: str  # the column that names the record
+
+
+@dataclass(frozen=True)
 class Time:
     """What a time is, and where hour 0 is."""
 
@@ -72,6 +83,7 @@ class Time:
     origin: str  # one of ORIGINS
     column: str | None  # where origin is "column"
     code: str | None  # where origin is "code"
+    decimal: str = "."  # of a number in text
 
 
 @dataclass(frozen=True)
@@ -85,11 +97,12 @@ class Mapping:
     kind: str
     columns: Columns
     time: Time
-    header: tuple[str, ...] | None  # of a text file that has none
-    delimiter: str | None
+    form: Form  # of a text
+    decimal: str  # what stands before the decimals of a number in text
     windows: bool  # a record goes on after the horizon, as another record
     variables: VariableSet
     rules: tuple[Rule, ...]  # of each variable in the set's order, then of each fact; one or more
+    static: Static | None
     facts: tuple[str, ...]  # of RECORDS, in the order of the targets after the variables
     ignored: tuple[str, ...]
 
@@ -117,6 +130,7 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
     kind = top.one_of("kind", KINDS)
     name = file_name(top.text("name", path.name[: -len(SUFFIX)] or "cohort"))
     horizon, negatives = _horizon(top), top.flag("negatives", False)
+    decimal = top.one_of("decimal", DECIMALS, ".")
     columns, facts = _columns(top.table("columns", {}), kind), top.table("descriptors", {})
     tables = top.table("variables")
     wide = kind == "wide" and columns.variable is None
@@ -131,21 +145,33 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
         path=path,
         text=text,
         name=name,
-        source=Path(os.path.normpath(path.parent / Path(top.text("source")).expanduser())),
+        source=_beside(path, top.text("source")),
         kind=kind,
         columns=columns,
-        time=_time(top.table("time", {}), kind),
-        header=top.texts("header", None),
-        delimiter=_delimiter(top),
+        time=replace(_time(top.table("time", {}), kind), decimal=decimal),
+        form=Form(top.texts("header", None), _delimiter(top), _quote(top), _encoding(top)),
+        decimal=decimal,
         windows=top.flag("windows", False),
         variables=VariableSet(name, 1, horizon, tuple(variables), negatives),
         rules=tuple(rules),
+        static=_static(top, columns) if top.has("static") else None,
         facts=facts.keys(FACTS),
         ignored=_codes(ignore, wide) or (),
     )
     for table in (top, tables, facts, ignore):
         table.done()
     _refuse_a_code_twice(top, rules)
+    return found
+
+
+def _beside(path: Path, source: str) -> Path:
+    return Path(os.path.normpath(path.parent / Path(source).expanduser()))
+
+
+def _static(top: Table, columns: Columns) -> Static:
+    table = top.table("static")
+    found = Static(_beside(table.path, table.text("source")), table.text("record", columns.record))
+    table.done()
     return found
 
 
@@ -166,6 +192,22 @@ def _delimiter(top: Table) -> str | None:
     if delimiter is not None and len(delimiter) != 1:
         raise top.error("delimiter", "must be one character, for instance ';'")
     return delimiter
+
+
+def _quote(top: Table) -> bool | None:
+    return top.flag("quote", True) if top.has("quote") else None
+
+
+def _encoding(top: Table) -> str:
+    encoding = top.text("encoding", "utf-8")
+    try:
+        "a".encode(encoding)
+        codecs.getincrementaldecoder(encoding)
+    except (LookupError, ValueError):
+        raise top.error(
+            "encoding", f"is {encoding!r:.40}, which Python does not know; usual ones are cp1252, utf-16"
+        ) from None
+    return encoding
 
 
 def _columns(table: Table, kind: str) -> Columns:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
@@ -20,14 +21,17 @@ from levyscreen.records.assemble import assemble
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.buckets import Buckets
-from levyscreen.records.mapped.cells import Times, times, words
-from levyscreen.records.mapped.mapping import FILE, Codes, Mapping, pattern
+from levyscreen.records.mapped.cells import Times, has_other_decimal, ids, times, words
+from levyscreen.records.mapped.mapping import FILE, Codes, Columns, Mapping, Static, pattern
 from levyscreen.records.mapped.register import Register
 from levyscreen.records.mapped.stays import parts_of
 from levyscreen.records.mapped.strips import Strip, Strips
 from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined, table_files
+from levyscreen.records.physionet2012 import EXAMPLES
+from levyscreen.schema import REJECTS
 from levyscreen.types import LineClass
 
+MAPPED_VERSION = 2  # changes with any change of what is made of the same tables by the same mapping
 NAMED_CODES = 10  # in a note; the rest is counted
 
 
@@ -40,11 +44,19 @@ def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> C
     for file in table_files(mapping.source, mapping.kind) if files is None else files:
         reading.add(file)
     reading.flush()
+    if mapping.static is not None:
+        reading.add_static(mapping.static)
     if not reading.register.labels:
-        raise CohortError(f"{mapping.source}: no row names a record in its column {mapping.columns.record!r}")
+        unread = "".join(f"; {note}" for note in reading.unread.notes())
+        raise CohortError(f"{mapping.source}: no row names a record in its column {mapping.columns.record!r}{unread}")
     parts = parts_of(mapping, reading.register, reading.buckets, reading.scale or mapping.time.scale)
     cohort = assemble(parts, mapping.name, mapping.variables)
-    return replace(cohort, notes=(*reading.notes(), *_problems(cohort)))
+    return replace(
+        cohort,
+        rejects=pa.concat_tables([cohort.rejects, reading.unread.examples()]),
+        unread=reading.unread.count,
+        notes=(*reading.notes(), *_problems(cohort)),
+    )
 
 
 class _Reading:
@@ -56,8 +68,8 @@ class _Reading:
         self.scale: tuple[float, float] | None = None  # of its times
         self._waiting: list[tuple[int, Block]] = []
         self._unknown: Counter[str] = Counter()
-        self._ignored = self._homeless = self._malformed = self._within_fields = 0
-        self._first_malformed = self._first_within = ""
+        self._ignored = self._homeless = self._other_decimal = self._strangers = 0
+        self.unread = _Unread()
         self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
         self._target = np.array([rule.target for rule in mapping.rules])
         start = mapping.time.code
@@ -65,11 +77,11 @@ class _Reading:
 
     def add(self, file: TableFile) -> None:
         """Every row of a file."""
-        if file.ending == PARQUET and self.mapping.header is not None:
+        if file.ending == PARQUET and self.mapping.form.header is not None:
             raise CohortError(
                 f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own"
             )
-        reader = TableReader(file, self.mapping.header, self.mapping.delimiter)
+        reader = TableReader(file, self.mapping.form)
         number = self.register.file(file.name)
         for block in reader.blocks(self.strips.needed(reader.columns)):
             if self._waiting and not block.like(self._waiting[0][1]):
@@ -77,11 +89,30 @@ class _Reading:
             self._waiting.append((number, block))
             if sum(len(block.row) for _, block in self._waiting) >= BLOCK_ROWS:
                 self.flush()
-        if reader.malformed and not self._malformed:
-            self._first_malformed = f"{file.name}, row {reader.malformed[0]}"
-        self._malformed += len(reader.malformed)
-        self._first_within = self._first_within or (file.name if reader.within_fields else "")
-        self._within_fields += reader.within_fields
+        self.unread.see(reader)
+
+    def add_static(self, static: Static) -> None:
+        """Descriptors from another table; of records that have rows, for a record of descriptors alone is none."""
+        columns = Columns(static.record, None, static.record, None, None)
+        plain = replace(self.mapping, kind="wide", columns=columns, time=replace(self.mapping.time, column=None))
+        strips = Strips(plain)
+        for file in table_files(static.source, ""):
+            reader = TableReader(file, replace(self.mapping.form, header=None))
+            names = [name for name in strips.measured(reader.columns) if self._is_fact(name)]
+            if not names:
+                raise CohortError(f"{file.path}: has no column that a descriptor of {self.mapping.path} names")
+            number = self.register.file(file.name)
+            for block in reader.blocks([static.record, *names]):
+                found = ids(block.columns[static.record])
+                record = np.array([self.register.known(word) for word in found.words])[found.which]
+                for strip in strips.of(block):
+                    self._strangers += int((strip.there & (record < 0)).sum())
+                    self._take(np.full(len(record), number), block, record, np.full(len(record), np.nan), strip)
+            self.unread.see(reader)
+
+    def _is_fact(self, code: str) -> bool:
+        rule = self.strips.codes.rule(code)
+        return rule >= 0 and int(self._target[rule]) >= len(self.mapping.variables)
 
     def flush(self) -> None:
         """Reads the blocks that wait as one: a source may be of many thousand small files."""
@@ -107,9 +138,17 @@ class _Reading:
         self.scale = read.scale
         self._see_origins(record, read, block)
         homeless = record < 0
-        for strip in self.strips.of(block):
+        for name, strip in zip(self._value_columns(block), self.strips.of(block), strict=True):
             self._homeless += int((strip.there & homeless & (strip.rule != Codes.IGNORED)).sum())
-            self._take(file, block, record, read.time, strip)
+            refusal = self._take(file, block, record, read.time, strip)
+            if (refusal == LineClass.NOT_A_NUMBER).any():
+                other = has_other_decimal(block.columns[name], self.mapping.decimal)
+                self._other_decimal += int((other & (refusal == LineClass.NOT_A_NUMBER)).sum())
+
+    def _value_columns(self, block: Block) -> list[str]:
+        """Of each strip of a block the column that holds its values."""
+        value = self.mapping.columns.value
+        return self.strips.measured(block.columns) if value is None else [value]
 
     def _records(self, file: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
         """Position of each row's record in the register, (N,); -1 where the row names none."""
@@ -117,11 +156,11 @@ class _Reading:
         if columns.record == FILE:
             numbers, which = np.unique(file, return_inverse=True)
             return np.array([self.register.record(_stem(self.register.files[i])) for i in numbers])[which]
-        found = words(block.columns[columns.record])
+        found = ids(block.columns[columns.record])
         # The last word stands for null, which may be in no row.
         record = np.array([self.register.record(word) if word else -1 for word in found.words])[found.which]
         if columns.subject is not None:
-            self.register.see_subjects(record, words(block.columns[columns.subject]))
+            self.register.see_subjects(record, ids(block.columns[columns.subject]))
         return record
 
     def _see_origins(self, record: NDArray[np.int64], read: Times, block: Block) -> None:
@@ -140,8 +179,8 @@ class _Reading:
 
     def _take(
         self, file: NDArray[np.int64], block: Block, record: NDArray[np.int64], time: NDArray[np.float64], strip: Strip
-    ) -> None:
-        """What can be read goes to the buckets, the rest is counted and refused."""
+    ) -> NDArray[np.uint8]:
+        """What can be read goes to the buckets, the rest is counted and refused: why, (N,), FINE where it is not."""
         there = strip.there & (record >= 0)
         self._count(strip, there)
         rule = np.maximum(strip.rule, 0)
@@ -158,6 +197,7 @@ class _Reading:
         self.register.refuse(file[refused], record[refused], block.row[refused], refusal[refused])
         columns = {"record": record, "file": file, "row": block.row, "target": target, "time": time, "value": value}
         self.buckets.add(**{name: c[kept] for name, c in columns.items()})
+        return np.where(refused, refusal, FINE)
 
     def _count(self, strip: Strip, there: NDArray[np.bool_]) -> None:
         self._ignored += int((strip.there & (strip.rule == Codes.IGNORED)).sum())
@@ -176,15 +216,61 @@ class _Reading:
             yield f"{_values(self._ignored)} under codes that the mapping ignores"
         if self._homeless:
             yield f"{_values(self._homeless)} in rows that name no record, and so of nobody"
-        if self._malformed:
-            rows = f"{self._malformed:,} row{_s(self._malformed)}"
-            yield f"{rows} with another number of fields than the header, not read; the first: {self._first_malformed}"
-        if self._within_fields:
-            lines = f"{self._within_fields:,} line{_s(self._within_fields)}"
-            yield (
-                f"{lines} within quoted fields, first in {self._first_within}: where a closing quote is missing, these "
-                "are rows that were not read"
-            )
+        if self._strangers and self.mapping.static is not None:
+            yield f"{_values(self._strangers)} in {self.mapping.static.source.name} of records that have no row"
+        if self._other_decimal:
+            said = "comma: set decimal = ','" if self.mapping.decimal == "." else "point: set decimal = '.'"
+            yield f"{_values(self._other_decimal)} not read, by the look numbers with a decimal {said} at the top"
+        yield from self.unread.notes()
+
+
+class _Unread:
+    """Rows of texts that could not be told apart into fields, and so are of no record."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._count: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+        self._examples: list[tuple[str, int]] = []
+
+    def see(self, reader: TableReader) -> None:
+        """What a reader that is done did not read."""
+        name = reader.file.name
+        for kind, rows in (("malformed", reader.malformed), ("doubtful", reader.doubtful)):
+            self._add(kind, len(rows), f"{name}, row {rows[0]}" if rows else "")
+        self._add("swallowed", reader.swallowed, name)
+        self._add("within", reader.within_fields, f"{name}, row {reader.first_within}")
+        unread = sorted([*reader.malformed, *reader.doubtful])
+        self.count += len(unread)
+        self._examples += [(name, row) for row in unread[:EXAMPLES]]
+
+    def _add(self, kind: str, count: int, first: str) -> None:
+        if count:
+            self._count[kind] += count
+            self._first.setdefault(kind, first)
+
+    def examples(self) -> pa.Table:
+        """Of REJECTS: the first few of each file."""
+        names, rows = zip(*self._examples, strict=True) if self._examples else ((), ())
+        return pa.table([names, rows, [LineClass.MALFORMED.name.lower()] * len(rows)], schema=REJECTS)
+
+    def notes(self) -> Iterator[str]:
+        """How many, which is the first, and what to do."""
+        said = {
+            "malformed": "row{} with another number of fields than the header, not read; the first: {}",
+            "doubtful": (
+                "row{} with a quoted field that may hold rows of its own, not read; the first: {}; set quote = true "
+                "where fields do hold such lines"
+            ),
+            "swallowed": (
+                "line{} within quoted fields of rows that were not read, the first in {}: set quote = false where a "
+                "quote is a character like any other"
+            ),
+            "within": "line{} within quoted fields of rows that were read; the first: {}",
+        }
+        for kind, text in said.items():
+            if self._count[kind]:
+                yield f"{self._count[kind]:,} " + text.format(_s(self._count[kind]), self._first[kind])
 
 
 def _problems(cohort: Cohort) -> Iterator[str]:

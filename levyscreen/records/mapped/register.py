@@ -54,6 +54,10 @@ class Register:
             self.labels.append(label)
         return place
 
+    def known(self, label: str) -> int:
+        """Position of the record of this label; -1 where it was not seen before."""
+        return self._place.get(label, -1)
+
     def see_subjects(self, record: NDArray[np.int64], subject: Words) -> None:
         """The subject of each row's record, (N,) both; rows of no record have -1."""
         numbers = np.array([int(w) if _SIGNED.fullmatch(w) else number_of(w) for w in subject.words])

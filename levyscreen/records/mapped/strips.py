@@ -69,7 +69,7 @@ class Strips:
         rule = np.array([self.codes.rule(word) for word in code.words])[code.which]
         if (rule < 0).all():  # whatever it holds, nobody reads it
             return Strip(code, rule, _unread(len(rule)), _filled(column) if wide else np.ones(len(rule), bool))
-        found = self._with_texts(numbers(column, name), rule, code, column)
+        found = self._with_texts(numbers(column, name, self.mapping.decimal), rule, code, column)
         return Strip(code, rule, found, ~found.empty if wide else np.ones(len(rule), bool))
 
     def _with_texts(self, found: Numbers, rule: NDArray[np.int64], code: Words, column: pa.Array) -> Numbers:

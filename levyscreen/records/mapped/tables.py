@@ -11,10 +11,11 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +26,15 @@ from numpy.typing import NDArray
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
 from levyscreen.records.archives import Stamp
+from levyscreen.records.mapped.text import MOST_BYTES, Form, Lines, lines_of, may_hold_rows, of_several_lines
 
 DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".psv": "|"}
 PARQUET = ".parquet"
 PACKED = ".gz"
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = MOST_BYTES
 BLOCK_ROWS = 1 << 16
 MEDS_DATA = "data"
+_AS_USUAL = Form()
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,15 @@ def is_table(path: Path) -> bool:
     return not any(name.endswith(".txt") for name in names) and any(map(ending_of, names))
 
 
+def folders_of_tables(path: Path) -> list[Path]:
+    """Folders in a folder, or in those, that hold tables; relative to it, by name."""
+    if not path.is_dir():
+        return []
+    inner = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+    inner += sorted(each for folder in inner for each in folder.iterdir() if each.is_dir())
+    return [each.relative_to(path) for each in inner if is_table(each)]
+
+
 def table_files(source: Path, kind: str) -> list[TableFile]:
     """The tables of a file, a folder, or below the data folder of MEDS; by name.
 
@@ -107,7 +119,8 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
     endings = sorted({file.ending for file in files})
     if len(endings) > 1:
         raise CohortError(
-            f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder"
+            f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder, "
+            "or set source to one file"
         )
     return files
 
@@ -124,21 +137,37 @@ def stamps(files: Sequence[TableFile]) -> tuple[Stamp, ...]:
     return tuple(found)
 
 
-class TableReader:
-    """Reads the blocks of one file; counts the rows that cannot be told apart into fields."""
+def beginning(file: TableFile, size: int) -> bytes:
+    """The first bytes of a text, unpacked. Raises CohortError where it cannot be read."""
+    try:
+        with _opened(file.path) as stream:
+            return stream.read(size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise CohortError(f"{file.path}: cannot be read as a {file.ending} table: {_first_line(error)}") from error
 
-    def __init__(self, file: TableFile, header: Sequence[str] | None = None, delimiter: str | None = None) -> None:
-        self.file = file
-        self.malformed: list[int] = []  # their numbers
-        self.within_fields = 0  # lines of a text that are no rows, but go on in a quoted field
-        self._header = header
-        self._delimiter = delimiter or DELIMITERS.get(file.ending, ",")
+
+def _opened(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb") if path.name.lower().endswith(PACKED) else open(path, "rb"))
+
+
+class TableReader:
+    """Reads the blocks of one file, and knows after them which of its rows it did not give, and why."""
+
+    def __init__(self, file: TableFile, form: Form = _AS_USUAL) -> None:
+        self.file, self.form = file, form
+        self.malformed: list[int] = []  # numbers of rows with another number of fields
+        self.doubtful: list[int] = []  # of rows with a quoted field that may hold rows of its own
+        self.swallowed = 0  # lines within quoted fields of these two kinds of rows
+        self.within_fields = 0  # of the others
+        self.first_within: int | None = None  # number of the first row of the latter
+        self._delimiter = form.delimiter or DELIMITERS.get(file.ending, ",")
+        self._head = 0  # lines of the header
         self.columns = self._columns()
 
     def _columns(self) -> list[str]:
         if self.file.ending == PARQUET:
             return list(self._parquet().schema_arrow.names)
-        found = self.first_row if self._header is None else list(self._header)
+        found = self.first_row if self.form.header is None else list(self.form.header)
         twice = sorted({name for name in found if found.count(name) > 1 and name})
         if twice:
             raise CohortError(f"{self.file.path}: has the column {twice[0]!r} twice: rename one of them")
@@ -160,14 +189,21 @@ class TableReader:
     def blocks(self, names: Sequence[str]) -> Iterator[Block]:
         """The rows in order, with some of the columns. Raises CohortError where the file is damaged."""
         self.require(names)
-        read = self._parquet_blocks if self.file.ending == PARQUET else self._csv_blocks
+        read = self._parquet_blocks if self.file.ending == PARQUET else self._text_blocks
         try:
             yield from read(list(names))
-        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> CohortError:
-        return CohortError(f"{self.file.path}: cannot be read as a {self.file.ending} table: {_first_line(error)}")
+        hint = ""
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+            hint = f'; it is not written in {self.form.encoding}: set encoding, for instance encoding = "cp1252"'
+        elif "straddl" in str(error):
+            hint = "; where quotes in it are characters like any other, set quote = false"
+        return CohortError(
+            f"{self.file.path}: cannot be read as a {self.file.ending} table: {_first_line(error)}{hint}"
+        )
 
     # Parquet
 
@@ -187,87 +223,100 @@ class TableReader:
     # Text
 
     def _first_fields(self) -> list[str]:
+        encoding = "utf-8-sig" if self.form.encoding.lower() in ("utf-8", "utf8") else self.form.encoding
+        quoting: Literal[0, 3] = csv.QUOTE_NONE if self.form.quote is False else csv.QUOTE_MINIMAL
         try:
-            with self._opened() as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as text:
-                first = next(csv.reader(text, delimiter=self._delimiter), None)
+            with _opened(self.file.path) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
+                rows = csv.reader(text, delimiter=self._delimiter, quoting=quoting)
+                first = next((row for row in rows if row), None)
+                self._head = rows.line_num
         except (OSError, EOFError, zlib.error, ValueError, csv.Error) as error:
             raise self._unreadable(error) from error
         if not first:
             raise CohortError(f"{self.file.path}: is empty; a table has a header, or the mapping gives one")
         return first
 
-    def _opened(self) -> BinaryIO:
-        packed = self.file.path.name.lower().endswith(PACKED)
-        return cast(BinaryIO, gzip.open(self.file.path, "rb") if packed else open(self.file.path, "rb"))
+    def _text_blocks(self, names: list[str]) -> Iterator[Block]:
+        """Rows up to the first quote, each of which is a line, and then the others."""
+        before = 0 if self._head == 0 else 1  # rows with a number
+        with _opened(self.file.path) as raw:
+            lines = Lines(raw, self.form.encoding)
+            lines.skip(self._head)
+            if self.form.quote is not False:
+                lines.stop_at_a_quote()
+            before = yield from self._rows(lines, names, before, quoted=False)
+            lines.go_on()
+            before = yield from self._rows(lines, names, before, quoted=True)
+        within = lines.count - (before - min(self._head, 1))
+        self.swallowed = min(self.swallowed, within)  # the text may end in a field that is open, after a line end
+        self.within_fields = within - self.swallowed
 
-    def _csv_blocks(self, names: list[str]) -> Iterator[Block]:
+    def _rows(self, lines: Lines, names: list[str], before: int, quoted: bool) -> Generator[Block, None, int]:
+        """The rows that the stream holds, `before` having a number already; gives how many then have."""
+        if not lines.more():
+            return before
         skipped: list[int] = []
 
         def skip(row: pa.csv.InvalidRow) -> str:
-            skipped.append(row.number)
+            skipped.append(row.number + before)
+            self.swallowed += sum(map(bool, lines_of(row.text.encode())[1:]))
             return "skip"
 
-        head = 0 if self._header is not None else 1
-        with self._opened() as raw:
-            if not _has_more_than(raw, head):
-                return
-            lines = _Lines(raw)
-            reader = pyarrow.csv.open_csv(
-                lines,
-                pyarrow.csv.ReadOptions(
-                    use_threads=False, block_size=BLOCK_BYTES, column_names=self.columns, skip_rows=head
-                ),
-                pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip),
-                pyarrow.csv.ConvertOptions(
-                    include_columns=names,
-                    column_types=dict.fromkeys(names, pa.string()),
-                    null_values=[],
-                    strings_can_be_null=False,
-                ),
-            )
-            start = 0
-            for batch in reader:
-                yield Block(
-                    _numbers(start, batch.num_rows, skipped, head),
-                    {name: batch.column(batch.schema.get_field_index(name)) for name in names},
-                )
-                start += batch.num_rows
-        self.malformed = skipped
-        self.within_fields = lines.count - start - len(skipped) - head
+        place = {name: str(self.columns.index(name)) for name in names}
+        # Where a field may go on over lines, all are read: one that nobody needs may have swallowed rows as well.
+        every = [str(i) for i in range(len(self.columns))]
+        reader = pyarrow.csv.open_csv(
+            lines,
+            pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=every),
+            pyarrow.csv.ParseOptions(
+                delimiter=self._delimiter,
+                quote_char='"' if quoted else False,
+                newlines_in_values=quoted,
+                invalid_row_handler=skip,
+            ),
+            pyarrow.csv.ConvertOptions(
+                include_columns=every if quoted else list(place.values()),
+                column_types=dict.fromkeys(every, pa.binary()) | dict.fromkeys(place.values(), pa.string()),
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+        start = 0
+        for batch in reader:
+            row = _numbers(start, batch.num_rows, skipped, before)
+            start += batch.num_rows
+            fine = self._looked_at(batch, row) if quoted else None
+            kept = batch if fine is None else batch.filter(pa.array(fine))
+            columns = {name: kept.column(kept.schema.get_field_index(i)) for name, i in place.items()}
+            yield Block(row if fine is None else row[fine], columns)
+        self.malformed += skipped
+        return before + start + len(skipped)
+
+    def _looked_at(self, batch: pa.RecordBatch, number: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which rows can be trusted, (N,), no field of theirs being likely to hold rows; None: all."""
+        several = [(int(i), place) for place, column in enumerate(batch.columns) for i in of_several_lines(column)]
+        if not several:
+            return None
+        fine = np.ones(batch.num_rows, dtype=bool)
+        delimiter, extra = self._delimiter.encode(), Counter[int]()
+        for i, place in several:
+            text = batch.column(place)[i].as_py()
+            lines = lines_of(text if isinstance(text, bytes) else text.encode())
+            extra[i] += 1 + sum(map(bool, lines[1:-1]))  # the last line has a quote, if nothing else
+            fine[i] &= self.form.quote is True or not may_hold_rows(lines, place, len(self.columns), delimiter)
+        self.doubtful += number[~fine].tolist()
+        self.swallowed += sum(count for i, count in extra.items() if not fine[i])
+        rest = [int(number[i]) for i in extra if fine[i]]
+        if rest and self.first_within is None:
+            self.first_within = min(rest)
+        return fine
 
 
-class _Lines(io.RawIOBase):
-    """A stream that counts the lines with something in them, as rows of a text would be."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.count = 0
-        self._stream, self._last = stream, b"\n"
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        byte = np.frombuffer(self._last + data, np.uint8)
-        ends = (byte == 10) | (byte == 13)
-        self.count += int((ends[:-1] & ~ends[1:]).sum())  # a line begins
-        self._last = data[-1:] or self._last
-        return len(data)
-
-
-def _has_more_than(stream: BinaryIO, head: int) -> bool:
-    """Whether rows follow the header, which Arrow takes for an error where there are none; rewinds the stream."""
-    lines = [line for _, line in zip(range(head + 1), iter(stream.readline, b""), strict=False)]
-    stream.seek(0)
-    return len(lines) > head
-
-
-def _numbers(start: int, count: int, skipped: Sequence[int], head: int) -> NDArray[np.int64]:
-    """Numbers of the valid rows start:start + count, those that were skipped having numbers too."""
-    place = np.arange(start, start + count) + head + 1
-    before = np.array(skipped, dtype=np.int64) - np.arange(len(skipped))  # valid rows before each, and the header
-    return place + np.searchsorted(before, place, "right")
+def _numbers(start: int, count: int, skipped: Sequence[int], before: int) -> NDArray[np.int64]:
+    """Numbers of the valid rows start:start + count after those `before`, what was skipped having numbers too."""
+    place = np.arange(start, start + count) + before + 1
+    gone = np.array(skipped, dtype=np.int64) - np.arange(len(skipped))  # valid rows before each, and the header
+    return place + np.searchsorted(gone, place, "right")
 
 
 def _first_line(error: Exception) -> str:

@@ -172,7 +172,7 @@ def test_a_text_without_a_header_gets_names_and_ticks_and_tags_are_seen(tmp_path
         (p, f"tag{i % 4}", ticks + 270000 * i, 4.1 + i % 7, -1.5, "walking") for p in ("A", "B") for i in range(400)
     ]
     _, found = mapped(write(tmp_path / "sensors.txt", None, rows))
-    assert found.header == ("c1", "c2", "c3", "c4", "c5", "c6")
+    assert found.form.header == ("c1", "c2", "c3", "c4", "c5", "c6")
     assert (found.columns.record, found.columns.variable, found.columns.time) == ("c1", "c2", "c3")
     assert (found.time.scale[0], found.time.origin) == (1e-7, "first")
     assert len(found.variables) == 8

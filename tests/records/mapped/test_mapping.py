@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from levyscreen.errors import CohortError
-from levyscreen.records.mapped.mapping import Codes, Mapping, parse_mapping, read_mapping
+from levyscreen.records.mapped.mapping import Codes, Mapping, Static, parse_mapping, read_mapping
+from levyscreen.records.mapped.text import Form
 
 WHOLE = """
 source = "stays.csv"
@@ -50,6 +51,14 @@ def test_a_whole_mapping_has_variables_in_its_own_order_and_rules_for_each_code(
     ]
 
 
+def test_how_a_text_is_written_and_where_else_facts_are_is_as_the_mapping_says():
+    found = parsed('quote = false\ndecimal = ","\nencoding = "cp1252"\ndelimiter = ";"\n' + WHOLE)
+    assert found.form == Form(None, ";", False, "cp1252")
+    assert (found.decimal, found.time.decimal, found.static) == (",", ",", None)
+    assert parsed().form == Form(None, None, None, "utf-8")
+    assert parsed(WHOLE + '[static]\nsource = "sta.csv"\n').static == Static(Path("ward/sta.csv"), "stay")
+
+
 def test_the_source_stands_beside_the_mapping():
     assert parsed().source == Path("ward/stays.csv")
     assert parsed(WHOLE.replace("stays.csv", "/data/stays.csv")).source == Path("/data/stays.csv")
@@ -87,6 +96,11 @@ def test_a_horizon_may_be_of_any_length_in_any_unit(key, hours):
         ),
         ('unit = "hours"', 'unit = "hours"\ncode = "X"', r"\[time\] code: is for origin = \"code\" alone"),
         ('unit = "bpm"', 'unitt = "bpm"', r"\[variables\.HR\] unitt: is no key here; did you mean unit\?"),
+        ('kind = "long"', 'kind = "long"\nquote = "no"', r"at the top quote: must be true or false, not 'no'"),
+        ('kind = "long"', 'kind = "long"\ndecimal = ";"', r"at the top decimal: is ';', which is none of \., ,"),
+        ('kind = "long"', 'kind = "long"\nencoding = "base64"', r"at the top encoding: is 'base64', which Python does"),
+        ("age = {}", "age = {}\n[static]\nrecord = 'a'", r"\[static\] source: is missing"),
+        ("age = {}", "age = {}\n[static]\nsource = 'a.csv'\nkey = 1", r"\[static\] key: is no key here"),
         ("low = 1", "low = 300", r"\[variables\.HR\] low: is above high: 300 > 295"),
         ("low = 1", 'low = "1"', r"\[variables\.HR\] low: must be a finite number, not '1'"),
         ("factor = 0.5", "factor = 0", r"\[variables\.Temp\.also\] factor: is 0"),

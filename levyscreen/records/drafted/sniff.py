@@ -1,0 +1,91 @@
+"""How an unknown text is written: its encoding, what separates its fields, and what stands before decimals."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from levyscreen.records.grammar import FINE
+from levyscreen.records.mapped.cells import THOUSANDS, judge
+from levyscreen.records.mapped.tables import DELIMITERS, PARQUET, TableFile, beginning
+from levyscreen.records.mapped.text import Form
+
+MOST_BYTES = 128 << 20  # looked through for what is no UTF-8
+SAMPLE_BYTES = 1 << 20
+SAMPLE_ROWS = 1000
+OF_ONE_WIDTH = 0.8  # of the rows, at least, where a delimiter is the right one
+CANDIDATES = (";", "\t", "|", ",")
+
+
+@dataclass(frozen=True)
+class Sniffed:
+    """A guess at how a text is written, and what about it is weak."""
+
+    form: Form = field(default_factory=Form)
+    decimal: str = "."
+    doubts: tuple[str, ...] = ()  # keys of the mapping
+
+
+def sniff(file: TableFile) -> Sniffed:
+    """By the beginning of a file. Raises CohortError where it cannot be read."""
+    if file.ending == PARQUET:
+        return Sniffed()
+    data = beginning(file, MOST_BYTES)
+    encoding = _encoding(data)
+    sample = data[:SAMPLE_BYTES].decode(encoding, "replace")
+    lines = sample.splitlines()[: None if len(data) <= SAMPLE_BYTES else -1]
+    delimiter, share = _delimiter(lines, DELIMITERS[file.ending])
+    decimal, sure = _decimal(_rows(lines, delimiter)[1:])
+    weak = {"encoding": encoding != "utf-8", "delimiter": share < 1, "decimal": not sure}
+    usual = delimiter == DELIMITERS[file.ending]
+    form = Form(None, None if usual else delimiter, None, encoding)
+    return Sniffed(form, decimal, tuple(key for key, doubt in weak.items() if doubt))
+
+
+def _encoding(data: bytes) -> str:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            codecs.getincrementaldecoder(encoding)().decode(data)  # its end may be within a letter
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"  # in which every byte is a letter
+
+
+def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
+    try:
+        return [row for row, _ in zip(csv.reader(lines, delimiter=delimiter), range(SAMPLE_ROWS), strict=False) if row]
+    except csv.Error:  # a quote that is not closed
+        return [line.split(delimiter) for line in lines[:SAMPLE_ROWS] if line]
+
+
+def _delimiter(lines: list[str], usual: str) -> tuple[str, float]:
+    """The usual one where it makes rows of one width, else the one that makes the widest; and how many are so wide."""
+    found = {usual: _fit(lines, usual)} | {each: _fit(lines, each) for each in CANDIDATES}
+    fitting = [each for each, (width, share) in found.items() if width > 1 and share >= OF_ONE_WIDTH]
+    if not fitting:
+        return usual, found[usual][1]
+    best = usual if usual in fitting else max(fitting, key=lambda each: found[each][0])
+    return best, found[best][1]
+
+
+def _fit(lines: list[str], delimiter: str) -> tuple[int, float]:
+    """Fields of the first row, and the share of rows that have as many."""
+    widths = [len(row) for row in _rows(lines, delimiter)]
+    return (widths[0], widths.count(widths[0]) / len(widths)) if widths else (0, 0.0)
+
+
+def _decimal(rows: Iterable[list[str]]) -> tuple[str, bool]:
+    """The sign before decimals in most numbers that have them, and whether in all."""
+    commas = points = 0
+    for row in rows:
+        for cell in row:
+            text = cell.strip()
+            if not THOUSANDS.fullmatch(text):
+                commas += "," in text and judge(text, ",")[1] == FINE
+                points += "." in text and judge(text, ".")[1] == FINE
+    return (",", points == 0) if commas > points else (".", commas == 0)
