@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from levyscreen.records.grammar import FINE, judge_value
 from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
 from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
+from levyscreen.records.units import canonical
 
 MOST_ROWS = 1_000_000
 MOST_FILES = 200  # of a folder of many; evenly spaced
@@ -26,6 +27,7 @@ class Seen:
     """What was seen under one code."""
 
     code: str
+    unit: str | None = None  # that a column says; None where there is no such column
     count: int = 0  # values that are there
     numeric: int = 0  # of these
     texts: Counter[str] = field(default_factory=Counter)
@@ -108,25 +110,47 @@ def _made_up_header(file: TableFile) -> tuple[str, ...] | None:
 
 
 def by_code(
-    profile: Profile, record: Words, code_of: Callable[[str], Words] | None, measured: Sequence[str], wide: bool
-) -> dict[str, Seen]:
-    """What stands under each code; `code_of` gives the codes of a column's rows, by default the column's name."""
-    found: dict[str, Seen] = {}
+    profile: Profile,
+    record: Words,
+    code_of: Callable[[str], Words] | None,
+    measured: Sequence[str],
+    wide: bool,
+    unit: Words | None = None,
+) -> list[Seen]:
+    """What stands under each code; `code_of` gives the codes of a column's rows, by default the column's name.
+
+    With `unit`, (N,), under each code and unit; units that are written in several ways are one, the first of them.
+    """
+    found: dict[tuple[str, str | None], Seen] = {}
     labels = np.array(record.words, dtype=object)[record.which]
     for name in measured:
         column = profile.columns[name]
         count = len(column)
         code = code_of(name) if code_of else Words(np.zeros(count, np.int64), [name])
+        keys, which = _keys(code, unit)
         parsed, text = _parsed(column, name)
         there = ~parsed.empty if wide else np.ones(count, bool)
-        order = np.argsort(code.which, kind="stable")
-        bounds = np.searchsorted(code.which[order], np.arange(len(code.words) + 1))
-        for i, word in enumerate(code.words):
+        order = np.argsort(which, kind="stable")
+        bounds = np.searchsorted(which[order], np.arange(len(keys) + 1))
+        for i, key in enumerate(keys):
             rows = order[bounds[i] : bounds[i + 1]]
             rows = rows[there[rows]]
-            if word and len(rows):
-                _see(found.setdefault(word, Seen(word)), rows, parsed, text, labels)
-    return found
+            if key[0] and len(rows):
+                _see(found.setdefault(key, Seen(*key)), rows, parsed, text, labels)
+    return list(found.values())
+
+
+def _keys(code: Words, unit: Words | None) -> tuple[list[tuple[str, str | None]], np.ndarray]:
+    """Each distinct code and unit, and which of them each row is of, (N,)."""
+    if unit is None:
+        return [(word, None) for word in code.words], code.which
+    first: dict[str, str] = {"": ""}
+    alike = [first.setdefault(canonical(word), word) for word in unit.words]
+    place = {word: i for i, word in enumerate(dict.fromkeys(alike))}
+    one = np.array([place[word] for word in alike])[unit.which]
+    pairs, which = np.unique(code.which * len(place) + one, return_inverse=True)
+    words_of = list(place)
+    return [(code.words[i], words_of[j]) for i, j in zip(*divmod(pairs, len(place)), strict=True)], which
 
 
 def _see(seen: Seen, rows: np.ndarray, parsed: Numbers, text: Words | None, labels: np.ndarray) -> None:
