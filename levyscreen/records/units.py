@@ -51,9 +51,8 @@ SPELLINGS = {
 _SPELLED = {other: unit for unit, others in SPELLINGS.items() for other in (unit.lower(), *others)}
 MONOVALENT = ("BaseExcess", "Chloride", "HCO3", "K", "Lactate", "Na")  # of these mEq/L is mmol/L, of Mg and Calcium not
 COUNTS = ("Platelets", "WBC")  # G/L of these is giga, not gram
-# In what the values are, where the unit that PhysioNet 2012 states is another. Its Mg says mmol/L and holds mg/dL, and
-# so do the models that learned from it.
-HELD_IN = {"Mg": "mg/dL"}
+# PhysioNet 2012 says mmol/L of its Mg, and holds mg/dL; so do the models that learned from it.
+MISLABELLED = {("Mg", "mmol/L"): "mg/dL"}
 
 
 def canonical(unit: str, variable: str = "") -> str:
@@ -165,6 +164,11 @@ TYPICAL = {
     "height": (120, 210),
     "weight": (35, 160),
 }
+
+
+def held_in(variable: str, label: str) -> str:
+    """The unit that values are in: the one they are labelled with, but for those that the source labels wrongly."""
+    return MISLABELLED.get((variable, label), label)
 
 
 def is_unit(word: str) -> bool:

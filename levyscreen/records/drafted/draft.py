@@ -13,7 +13,7 @@ from levyscreen.records.drafted.guess import SEXES, Guess
 from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Seen
 from levyscreen.records.mapped.mapping import FILE, TIMESTAMP, in_unit
-from levyscreen.records.units import HELD_IN
+from levyscreen.records.units import held_in
 
 CHECK = "CHECK"
 NAMED_LEFT = 20
@@ -45,13 +45,13 @@ def _head(guess: Guess, folder: Path) -> Iterator[str]:
 
 def _columns(guess: Guess) -> Iterator[str]:
     roles = guess.roles
-    doubt = "" if roles.sure else f"  # {CHECK}"
+    doubt, time_doubt = ("" if sure else f"  # {CHECK}" for sure in (roles.sure_record, roles.sure_time))
     yield "\n[columns]"
     said = "  # a record is a file" if roles.record == FILE else doubt
     yield f"record = {text(roles.record)}{said}"
     if roles.subject is not None and roles.subject != roles.record:
         yield f"subject = {text(roles.subject)}  # patients with several records are kept together in training"
-    yield f"time = {text(roles.time)}{doubt}"
+    yield f"time = {text(roles.time)}{time_doubt}"
     if roles.variable is not None:
         yield f"variable = {text(roles.variable)}" + (
             f"  # {CHECK}: says whose value a column holds" if roles.kind == "wide" else ""
@@ -136,8 +136,9 @@ def _unit(name: str, entry: Entry) -> Iterator[str]:
     if entry.strange:
         said = "no factor from this unit is known; set the one you want, and a factor and offset that lead there"
         yield f"unit = {text(entry.unit)}  # {CHECK}: {said}"
-    elif name in HELD_IN and known is not None:
-        said = f"so the source's documents label it; its values, and so these, are in {HELD_IN[name]}"
+    elif known is not None and held_in(name, known.unit) != known.unit:
+        held = held_in(name, known.unit)
+        said = f"the label of PhysioNet 2012 and of its models; their values, and so these, are in {held}"
         yield f"unit = {text(known.unit)}  # {said}"
     else:
         yield f"unit = {text(known.unit if known else entry.unit)}" + ("" if known or entry.told else f"  # {CHECK}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from levyscreen.records.drafted.aliases import FACT_UNITS, KNOWN, is_urea, unit_in
 from levyscreen.records.drafted.profile import Seen
-from levyscreen.records.units import HELD_IN, UREA, Conversion, canonical, conversion, is_typical, likely, same_unit
+from levyscreen.records.units import UREA, Conversion, canonical, conversion, held_in, is_typical, likely, same_unit
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def pooled(name: str, seen: Sequence[Seen], described: dict[str, str]) -> list[E
 def _own_unit(name: str, seen: Sequence[Seen]) -> str:
     """In what the values of a variable should be; of one that is not known, in what most of them are said to be."""
     if name in KNOWN:
-        return HELD_IN.get(name, KNOWN[name].unit)
+        return held_in(name, KNOWN[name].unit)
     said: Counter[str] = Counter()
     for each in seen:
         said[_said(each) or ""] += each.count

@@ -119,7 +119,7 @@ def by_code(
 ) -> list[Seen]:
     """What stands under each code; `code_of` gives the codes of a column's rows, by default the column's name.
 
-    With `unit`, (N,), under each code and unit; units that are written in several ways are one, the first of them.
+    With `unit`, (N,), under each code and unit; one that a code has in several spellings is the first of them.
     """
     found: dict[tuple[str, str | None], Seen] = {}
     labels = np.array(record.words, dtype=object)[record.which]
@@ -144,13 +144,12 @@ def _keys(code: Words, unit: Words | None) -> tuple[list[tuple[str, str | None]]
     """Each distinct code and unit, and which of them each row is of, (N,)."""
     if unit is None:
         return [(word, None) for word in code.words], code.which
-    first: dict[str, str] = {"": ""}
-    alike = [first.setdefault(canonical(word), word) for word in unit.words]
-    place = {word: i for i, word in enumerate(dict.fromkeys(alike))}
-    one = np.array([place[word] for word in alike])[unit.which]
-    pairs, which = np.unique(code.which * len(place) + one, return_inverse=True)
-    words_of = list(place)
-    return [(code.words[i], words_of[j]) for i, j in zip(*divmod(pairs, len(place)), strict=True)], which
+    place = {word: i for i, word in enumerate(dict.fromkeys(map(canonical, unit.words)))}
+    one = np.array([place[canonical(word)] for word in unit.words])[unit.which]
+    _, first, which = np.unique(code.which * len(place) + one, return_index=True, return_inverse=True)
+    said = [unit.words[i] for i in unit.which[first]]
+    named = [code.words[i] for i in code.which[first]]
+    return [(word, uom if canonical(uom) else "") for word, uom in zip(named, said, strict=True)], which
 
 
 def _see(seen: Seen, rows: np.ndarray, parsed: Numbers, text: Words | None, labels: np.ndarray) -> None:

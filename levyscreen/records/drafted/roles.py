@@ -95,9 +95,10 @@ class Roles:
     start: str | None  # column of admission times
     unit: str | float  # of time
     format: str | None
-    sure: bool  # whether record and time were known by name
-    sure_kind: bool = True  # whether a long table was known by its columns' names
-    sure_start: bool = True  # whether the column of admission times was known by name
+    sure_record: bool = True  # whether it was known by name, and so on
+    sure_time: bool = True
+    sure_kind: bool = True
+    sure_start: bool = True
 
 
 def guess_roles(profile: Profile) -> Roles | None:
@@ -107,7 +108,7 @@ def guess_roles(profile: Profile) -> Roles | None:
     uom = _unit_column(profile, names)
     if profile.kind == "meds":
         found = (MEDS_COLUMNS["variable"], MEDS_COLUMNS["value"], uom)
-        return Roles("meds", stay or "subject_id", "subject_id", "time", *found, None, TIMESTAMP, None, True)
+        return Roles("meds", stay or "subject_id", "subject_id", "time", *found, None, TIMESTAMP, None)
     record = stay or subject or (FILE if profile.files > 1 else None)
     time = _time_column(profile, names, record)
     if time is None:
@@ -129,7 +130,8 @@ def guess_roles(profile: Profile) -> Roles | None:
         start=start,
         unit=unit[0],
         format=unit[1],
-        sure=bool((stay or subject or record == FILE) and _named(names, TIME)),
+        sure_record=bool(stay or subject or record == FILE),
+        sure_time=_named(names, TIME) is not None,
         sure_kind=sure_kind or not long,
         sure_start=start is None or short(start) in START,
     )
