@@ -51,6 +51,7 @@ TIME = _names(
 TIME_PARTS = frozenset(
     _names(
         "time timestamp datetime date dt at offset hours hour hrs minutes mins seconds secs days zeit zeitpunkt datum"
+        " stunden minuten sekunden"
     )
 )
 VARIABLE = _names(
@@ -195,7 +196,7 @@ def _long(profile: Profile, names: list[str], record: str, time: str) -> tuple[s
 
 
 def _unit_column(profile: Profile, names: list[str]) -> str | None:
-    """A column that says units, by its name, and by at least half of what it says."""
+    """A column that says units, by its name; one that may be of care units, by most of what it says too."""
     for known in VALUE_UNIT:
         name = _named(names, (known,))
         if name is None or pt.is_nested(profile.columns[name].type):
@@ -203,7 +204,8 @@ def _unit_column(profile: Profile, names: list[str]) -> str | None:
         found = words(profile.columns[name])
         said = [i for i, word in enumerate(found.words) if canonical(word)]
         rows = np.bincount(found.which, minlength=len(found.words))
-        if sum(rows[i] for i in said if is_unit(found.words[i])) > 0.5 * rows[said].sum():
+        units = [i for i in said if is_unit(found.words[i]) or known not in ("unit", "units")]
+        if rows[units].sum() > 0.5 * rows[said].sum():
             return name
     return None
 
