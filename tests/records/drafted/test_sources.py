@@ -69,9 +69,10 @@ def long_rows(truth: Truth, medians: dict[tuple[str, str], float], records: int 
 
 CHARTEVENTS = """220045 HR bpm 85|220179 NISysABP mmHg 120|220180 NIDiasABP mmHg 62|220181 NIMAP mmHg 80
 223761 Temp °F 98.4|220277 SpO2 % 97|220210 RespRate insp/min 19|220615 Creatinine mg/dL 1.2|225624 BUN mg/dL 24
-220621 Glucose mg/dL 135|227442 K mEq/L 4.1|220645 Na mEq/L 139|227443 HCO3 mEq/L 24|220546 WBC K/uL 11|220545 HCT % 31|220228 Hgb g/dL 10.2
-227457 Platelets K/uL 200|223830 pH units 7.38|220235 PaCO2 mmHg 41|220224 PaO2 mmHg 110|225668 Lactate mmol/L 2
-220635 Mg mg/dL 2|225690 Bilirubin mg/dL 1|223835 FiO2 % 45|220739 220739  3|223900 223900  4|223901 223901  6"""
+220621 Glucose mg/dL 135|227442 K mEq/L 4.1|220645 Na mEq/L 139|227443 HCO3 mEq/L 24|220546 WBC K/uL 11
+220545 HCT % 31|220228 Hgb g/dL 10.2|227457 Platelets K/uL 200|223830 pH units 7.38|220235 PaCO2 mmHg 41
+220224 PaO2 mmHg 110|225668 Lactate mmol/L 2|220635 Mg mg/dL 2|225690 Bilirubin mg/dL 1|223835 FiO2 % 45
+220739 220739  3|223900 223900  4|223901 223901  6"""
 
 
 def items(text: str, **factors: float) -> tuple[Truth, dict[tuple[str, str], float]]:
@@ -158,9 +159,10 @@ def test_the_lab_table_of_eicu_takes_no_edit(tmp_path):
 # MEDS in units of the SI ---------------------------------------------------------------------------------------------
 
 SI = """50912 Creatinine umol/L 105|50931 Glucose mmol/L 7.1|HEMOGLOBIN Hgb mmol/L 6.3|718-7 Hgb g/dL 10
-50885 Bilirubin umol/L 17|UREA BUN mmol/L 7|3094-0 BUN mg/dL 20|2601-3 Mg mmol/L 0.82|50818 PaCO2 kPa 5.4|50821 PaO2 kPa 13
-50862 Albumin g/L 29|50971 K mmol/L 4.1|50983 Na mmol/L 139|50893 Calcium mmol/L 2.1|50970 Phosphate mmol/L 1.1|51214 Fibrinogen g/L 3.2
-51301 WBC 10*9/L 11|51265 Platelets 10*9/L 200|51221 HCT L/L 0.31|220045 HR bpm 85"""
+50885 Bilirubin umol/L 17|UREA BUN mmol/L 7|3094-0 BUN mg/dL 20|2601-3 Mg mmol/L 0.82|50818 PaCO2 kPa 5.4
+50821 PaO2 kPa 13|50862 Albumin g/L 29|50971 K mmol/L 4.1|50983 Na mmol/L 139|50893 Calcium mmol/L 2.1
+50970 Phosphate mmol/L 1.1|51214 Fibrinogen g/L 3.2|51301 WBC 10*9/L 11|51265 Platelets 10*9/L 200
+51221 HCT L/L 0.31|220045 HR bpm 85"""
 FACTORS = {
     **{"umol/L Creatinine": 1 / 88.42, "mmol/L Glucose": 18.016, "mmol/L Hgb": 1.6114, "umol/L Bilirubin": 1 / 17.104},
     **{"mmol/L BUN": 2.801, "mmol/L Mg": 2.43, "kPa PaCO2": 7.50062, "kPa PaO2": 7.50062, "g/L Albumin": 0.1},
