@@ -113,7 +113,7 @@ CONVERSIONS = (
     Conversion(("weight",), "g", "kg", 0.001),
 )
 _UNITS = {*SPELLINGS, "mmol/l", "kpa", *(canonical(unit) for c in CONVERSIONS for unit in (c.other, c.unit))}
-_RATIO = re.compile(r".{0,20}/(?:[dmunpf]?l|mcl|mm3|cumm|min|h|hr|hour|d|day|s|sec|k?g|m?mol|hpf|m2|1\.73m2)")
+_RATIO = re.compile(r"[^/]{1,12}(?:/(?:[dmunpf]?l|mcl|mm3|cumm|min|h|hr|hour|d|day|s|sec|k?g|m?mol|hpf|m2|1\.73m2))+")
 
 # Where the median of many patients lies, in the variable's own unit; what lies outside is looked at for another unit.
 TYPICAL = {

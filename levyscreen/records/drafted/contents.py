@@ -13,6 +13,7 @@ from levyscreen.records.drafted.profile import Profile
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.cells import clock_minutes, microseconds, numbers, words
 from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP
+from levyscreen.records.units import canonical, is_unit
 
 FORMATS = (
     "%d.%m.%Y %H:%M:%S:%f",
@@ -38,6 +39,7 @@ NUMBER_UNITS = (
     (set[str](), "offset", "minutes"),
 )
 MANY_ROWS = 200  # in which whole numbers are not all different by chance
+MOST_UNITS = 200
 MOST_NAMES = 2000  # of a long table's variables
 
 
@@ -56,8 +58,9 @@ def is_constant(profile: Profile, record: str | None, name: str) -> bool:
     of = profile.file if record == FILE else None if record is None else words(profile.columns[record])
     if of is None:
         return False
-    pairs = np.unique(np.stack([of.which, words(profile.columns[name]).which]), axis=1).shape[1]
-    return pairs == len(np.unique(of.which)) < len(of.which)
+    said = words(profile.columns[name])
+    pairs = np.unique(of.which * len(said.words) + said.which)
+    return len(pairs) == len(np.unique(of.which)) < len(of.which)
 
 
 def is_numeric(column: pa.Array) -> bool:
@@ -77,6 +80,20 @@ def names_things(column: pa.Array) -> bool:
     return 2 <= count <= min(MOST_NAMES, len(column) / 5) and not is_numeric(column) and time_unit(column, "") is None
 
 
+def has_fractions(column: pa.Array) -> bool:
+    """Whether some of a column's numbers are no whole ones, as ids would be."""
+    value = numbers(column, "").value
+    return bool((value != np.floor(value)).any())
+
+
+def says_units(column: pa.Array) -> bool:
+    """Whether a column holds units: a few texts, nearly all of them units."""
+    if not (pt.is_string(column.type) or pt.is_large_string(column.type) or pt.is_dictionary(column.type)):
+        return False
+    said = [word for word in words(column).words if canonical(word)]
+    return 0 < len(said) <= MOST_UNITS and sum(map(is_unit, said)) > 0.8 * len(said) and not is_numeric(column)
+
+
 def known_words(column: pa.Array) -> float:
     """Which part of a column's words are names of usual variables."""
     found = [known_as(word) is not None for word in words(column).words if word]
@@ -86,10 +103,9 @@ def known_words(column: pa.Array) -> float:
 def shared(profile: Profile, record: str, time: str) -> float:
     """Which part of the rows have a record and a time that another row has too."""
     of = profile.file if record == FILE else words(profile.columns[record])
-    _, which, count = np.unique(
-        np.stack([of.which, words(profile.columns[time]).which]), axis=1, return_inverse=True, return_counts=True
-    )
-    return float((count[which.ravel()] > 1).mean())
+    said = words(profile.columns[time])
+    _, which, count = np.unique(of.which * len(said.words) + said.which, return_inverse=True, return_counts=True)
+    return float((count[which] > 1).mean())
 
 
 def counts_rows(column: pa.Array, name: str) -> bool:

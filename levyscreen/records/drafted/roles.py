@@ -12,12 +12,14 @@ import pyarrow.types as pt
 from levyscreen.records.drafted.aliases import known_as
 from levyscreen.records.drafted.contents import (
     counts_rows,
+    has_fractions,
     is_constant,
     is_numeric,
     known_words,
     names_things,
     qualifies,
     repeats,
+    says_units,
     shared,
     short,
     time_unit,
@@ -118,7 +120,7 @@ def guess_roles(profile: Profile) -> Roles | None:
     unit = time_unit(profile.columns[time], time) or ("hours", None)
     start = _start(profile, record, time, unit)
     rest = [n for n in names if n not in (record, subject, time, start, uom)]
-    variable, value, sure_kind = _long(profile, rest, record, time)
+    variable, value, sure_kind = _long(profile, rest, record, time, uom is not None)
     long = variable is not None and value is not None
     return Roles(
         kind="long" if long else "wide",
@@ -165,9 +167,9 @@ def _start(profile: Profile, record: str, time: str, unit: tuple[str | float, st
     read = times(profile.columns[time], time, at).time
     waits = {}
     for name in names:
-        if short(name) in NO_START or time_unit(profile.columns[name], "") != unit:
+        if short(name) in NO_START or pt.is_nested(profile.columns[name].type):
             continue
-        if is_constant(profile, record, name):
+        if is_constant(profile, record, name) and time_unit(profile.columns[name], "") == unit:
             wait = read - times(profile.columns[name], name, at).time
             if np.isfinite(wait).any() and np.nanquantile(wait, 0.05) >= 0 and np.nanmedian(wait) < MOST_WAIT:
                 waits[name] = float(np.nanmedian(wait))
@@ -177,22 +179,31 @@ def _start(profile: Profile, record: str, time: str, unit: tuple[str | float, st
 # Long or wide -------------------------------------------------------------------------------------------------------
 
 
-def _long(profile: Profile, names: list[str], record: str, time: str) -> tuple[str | None, str | None, bool]:
-    """Columns of names and of values of a long table, and whether their names say so; none of a wide table."""
+def _long(
+    profile: Profile, names: list[str], record: str, time: str, told: bool
+) -> tuple[str | None, str | None, bool]:
+    """Columns of names and of values of a long table, and whether their names say so; none of a wide table.
+
+    `told`: whether a column says units, as only a long table's does.
+    """
     variable, value = _named(names, VARIABLE), _named(names, VALUE)
     if variable is not None and value is not None:
         return variable, value, True
     numeric = [n for n in names if is_numeric(profile.columns[n]) and not counts_rows(profile.columns[n], n)]
     numeric = [n for n in numeric if not is_constant(profile, record, n) and not tokens(n) & TIME_PARTS]
-    numeric = [n for n in numeric if short(n) not in NO_READING and time_unit(profile.columns[n], "") is None]
-    worded = [n for n in names if names_things(profile.columns[n])]
+    numeric = [
+        n for n in numeric if n != variable and short(n) not in NO_READING and time_unit(profile.columns[n], "") is None
+    ]
+    worded = [n for n in names if names_things(profile.columns[n]) or (told and n == variable)]
     if not worded or not 1 <= len(numeric) <= MOST_NUMERIC or any(known_as(n) for n in numeric):
         return None, None, True
     known = {n: known_words(profile.columns[n]) for n in worded}
     variable = variable if variable in worded else max(worded, key=lambda n: known[n])
-    if value is None and known[variable] < 0.3 and (len(numeric) > 1 or shared(profile, record, time) < 0.3):
+    told = told or value is not None or known[variable] >= 0.3
+    if not told and (len(numeric) > 1 or shared(profile, record, time) < 0.3):
         return None, None, True
-    return variable, value if value in numeric else numeric[0], False
+    fractions = [n for n in numeric if has_fractions(profile.columns[n])]
+    return variable, value if value in numeric else (fractions or numeric)[0], False
 
 
 def _unit_column(profile: Profile, names: list[str]) -> str | None:
@@ -207,7 +218,8 @@ def _unit_column(profile: Profile, names: list[str]) -> str | None:
         units = [i for i in said if is_unit(found.words[i]) or known not in ("unit", "units")]
         if rows[units].sum() > 0.5 * rows[said].sum():
             return name
-    return None
+    free = [n for n in names if short(n) not in (*VARIABLE, *VALUE)]
+    return None if profile.kind == "meds" else _by_content(profile, free, says_units)
 
 
 def _named(names: Iterable[str], known: Iterable[str]) -> str | None:

@@ -280,6 +280,18 @@ def test_codes_that_nobody_knows_make_a_long_table_where_rows_share_record_and_t
     assert 'kind = "long"  # CHECK' in text
 
 
+def test_a_column_of_units_is_known_by_what_it_says_and_an_id_is_no_value(tmp_path):
+    rows = [
+        (1000 + r, 77 * r + t, t, f"x{c}", 3.5 * c + t / 7, ("mg/dL", "mmHg")[c % 2])
+        for r in range(5)
+        for t in range(9)
+        for c in range(4)
+    ]
+    _, found = mapped(written(tmp_path / "t.csv", "id,nummer,hours,art,menge,wie", rows))
+    assert (found.columns.variable, found.columns.value, found.columns.unit) == ("art", "menge", "wie")
+    assert [v.unit for v in found.variables.variables] == ["mg/dL", "mmHg", "mg/dL", "mmHg"]
+
+
 def test_a_wide_table_with_a_column_of_texts_stays_wide(tmp_path):
     rows = [(r, t, 80 + t % 7, 37.1, ("SR", "AF", "paced")[t % 3]) for r in range(5) for t in range(40)]
     _, found = mapped(written(tmp_path / "t.csv", "id,hours,HR,Temp,rhythm", rows))
