@@ -8,7 +8,7 @@ import numpy as np
 
 from levyscreen.errors import ModelError
 from levyscreen.records.cohort import WINDOW_RECORDS
-from levyscreen.records.units import conversion, same_unit
+from levyscreen.records.units import conversion, held_in, same_unit
 from levyscreen.types import LineClass
 from levyscreen.variables import Variable
 
@@ -24,12 +24,14 @@ NAMED = 12  # variables in a note
 def aligned(cohort: Cohort, model: VariableSet) -> NDArray[np.int64]:
     """Index in the model of each of the cohort's variables, (V,), -1 where the model does not know it.
 
-    Raises ModelError where it knows none, or one of them in another unit, or was made for stays of another length.
+    Raises ModelError where it knows none, or some of them in another unit, all of which it names, or was made for stays
+    of another length.
     """
     known = {v.name: (i, v) for i, v in enumerate(model.variables)}
-    for ours in cohort.variables.variables:
-        if ours.name in known and not same_unit(ours.unit, known[ours.name][1].unit):
-            raise ModelError(_other_unit(cohort, ours, known[ours.name][1]))
+    pairs = [(ours, known[ours.name][1]) for ours in cohort.variables.variables if ours.name in known]
+    other = [_other_unit(cohort, *pair) for pair in pairs if not same_unit(pair[0].unit, pair[1].unit, pair[0].name)]
+    if other:
+        raise ModelError("; ".join(other))
     found = np.array([known[name][0] if name in known else -1 for name in cohort.variables.names], dtype=np.int64)
     if (found < 0).all():
         raise ModelError(
@@ -45,9 +47,12 @@ def aligned(cohort: Cohort, model: VariableSet) -> NDArray[np.int64]:
 
 
 def _other_unit(cohort: Cohort, ours: Variable, models: Variable) -> str:
-    known = conversion(ours.name, ours.unit, models.unit)
+    held = held_in(models.name, models.unit)
+    known = conversion(ours.name, ours.unit, held)
     here, there = ours.unit or "no unit", models.unit or "no unit"
     said = f"{ours.name} is in {here} in cohort {cohort.name}, in {there} in the model"
+    if same_unit(ours.unit, held):
+        return f'{said}, which learned from {held} under that label: set unit = "{models.unit}", and no factor'
     if known is None:
         return f'{said}: set unit = "{models.unit}" in its mapping, with the factor and offset that lead there'
     shift = f", offset = {known.offset:.6g}" if known.offset else ""

@@ -53,19 +53,24 @@ gender = { codes = ["sex"], values = { F = 0, M = 1 } }
 codes = ["note"]
 """
 PLAIN = MAPPING.replace(', "t c*"', "").replace(", values = { F = 0, M = 1 }", "")  # what the slow twin knows
+TOLD = PLAIN.replace('value = "x"', 'value = "x"\nunit = "u"').replace(
+    'codes = ["tc"]', 'codes = ["tc"]\nunits = ["C"]'
+)
+TOLD = TOLD.replace('codes = ["tf"]', 'codes = ["tc", "tf"], units = ["F", "degF"]')
 HEADER = ("id", "t", "what", "x")
 CODES = ("HR", "HR", "tc", "tf", "Age", "sex", "note", "strange")
 FIGURES = re.compile(r"([0-9,]+) (?:values?|rows?) (?:under codes|in rows|with another)")
 
 
-def table(draw: Draw, rows: int = 60) -> bytes:
-    """A long table as hospitals export them: a few records, none of whose rows need stand together."""
+def table(draw: Draw, rows: int = 60, told: bool = False) -> bytes:
+    """A long table as hospitals export them: a few records, none of whose rows need stand together; units, or not."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEADER)
+    writer.writerow((*HEADER, "u") if told else HEADER)
     for _ in range(rows):
         hours, value = round(float(draw.uniform(-1, 50)), 2), round(float(draw.uniform(-1, 120)), 1)
-        writer.writerow((f"p{draw.integers(6)}", hours, CODES[int(draw.integers(len(CODES)))], value))
+        unit = (pick(draw, "C", "\u00b0F", "degC", "K", ""),) if told else ()
+        writer.writerow((f"p{draw.integers(6)}", hours, CODES[int(draw.integers(len(CODES)))], value, *unit))
     return text.getvalue().encode()
 
 
@@ -77,14 +82,15 @@ def values_of(cohort: Cohort) -> int:
 
 def a_damaged_table(draw: Draw, folder: Path) -> str | None:
     """What a plain reading of the text finds is found, or the file is refused by its name."""
-    data = mutated(draw, table(draw), table(draw))
+    told = bool(draw.integers(2))
+    data = mutated(draw, table(draw, told=told), table(draw, told=told))
     (folder / "t.csv").write_bytes(data)
-    (folder / "m.toml").write_text(PLAIN)
+    (folder / "m.toml").write_text(TOLD if told else PLAIN)
     try:
         found = read_cohort(folder / "m.toml", cache=False)
     except CohortError as error:
         return None if "t.csv" in str(error) else f"an error that names no file: {error}"
-    rows, malformed = slow_rows(data)
+    rows, malformed = slow_rows(data, (*HEADER, "u") if told else HEADER)
     said = said_of("rows? with", found)
     if (said, found.unread) != (malformed, malformed):
         return f"{said} rows of another number of fields or of fields in doubt, and there are {malformed}"
@@ -102,13 +108,13 @@ def said_of(what: str, cohort: Cohort) -> int:
     return sum(int(n.replace(",", "")) for note in cohort.notes for n in re.findall(f"([0-9,]+) {what}", note))
 
 
-def slow_rows(data: bytes) -> tuple[list[Any], int]:
-    """(id, t, what, x) of every row that has as many fields as the header and none in doubt, and how many have not."""
+def slow_rows(data: bytes, names: tuple[str, ...] = HEADER) -> tuple[list[Any], int]:
+    """What is named of every row that has as many fields as the header and none in doubt, and how many have not."""
     csv.field_size_limit(1 << 30)
     found = [row for row in csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")) if row]
     header = [name.strip() for name in found[0]]
     whole = [row for row in found[1:] if len(row) == len(header) and not in_doubt(row)]
-    place = [header.index(name) for name in HEADER]
+    place = [header.index(name) for name in names]
     return [tuple(row[i] for i in place) for row in whole], len(found) - 1 - len(whole)
 
 
@@ -212,7 +218,8 @@ def a_first_mapping_of_anything(draw: Draw, folder: Path) -> str | None:
     """`levyscreen map` refuses the table by its name, or writes a mapping that can be read as it is."""
     where = folder / pick(draw, "t.csv", "t.psv", "t.tsv")
     names = pick(draw, "subject_id,hours,item,value", "stay,time,code,valuenum", "id,charttime,HR,Temp").encode()
-    where.write_bytes(mutated(draw, table(draw).replace(b"id,t,what,x", names), MAPPING.encode()))
+    data = table(draw, told=bool(draw.integers(2))).replace(b"id,t,what,x", names).replace(b",u\n", b",valueuom\n", 1)
+    where.write_bytes(mutated(draw, data, MAPPING.encode()))
     try:
         text = draft(guess(where), folder)
     except CohortError as error:

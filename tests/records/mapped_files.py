@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from levyscreen.records.mapped.mapping import Mapping, Rule
+from levyscreen.records.units import same_unit
 from levyscreen.variables import DESCRIPTORS
 from tests.records.record_files import slow_number
 
@@ -114,25 +115,24 @@ def write_meds(folder: Path, target: Path, shards: int = 3) -> Path:
     return target
 
 
-def slow_long(rows: list[tuple[str, str, str, str]], mapping: Mapping) -> dict[str, tuple[list[Any], Counter[str]]]:
+def slow_long(rows: list[tuple[str, ...]], mapping: Mapping) -> dict[str, tuple[list[Any], Counter[str]]]:
     """What a long table of texts holds of each record, in the form of record_files.accounts: a row at a time.
 
-    Takes times in hours from admission and mappings without patterns, texts or windows.
+    Rows are (subject, time, code, value) or, where a column says units, with the unit too. Takes times in hours from
+    admission and mappings without patterns, texts or windows.
     """
-    rules = {code: rule for rule in mapping.rules for code in rule.codes}
     names = mapping.variables.names
     found: dict[str, tuple[list[Any], Counter[str]]] = {}
-    for subject, time, code, value in rows:
+    for subject, time, code, value, *unit in rows:
         if not subject.strip(BLANKS):
             continue
         kept, counts = found.setdefault(_slow_id(subject.strip(BLANKS)), ([], Counter()))
-        word, number = _slow_class(rules.get(code.strip(BLANKS)), time, code, value, mapping)
+        rule = _slow_rule(mapping, code.strip(BLANKS), "".join(unit).strip(BLANKS))
+        word, number = _slow_class(rule, time, code, value, mapping)
         if word != "ignored":
             counts[word] += 1
-        if word in ("reading", "negative", "implausible", "repaired") and code.strip(BLANKS) in rules:
-            name = rules[code.strip(BLANKS)].name
-            if name in names:
-                kept.append((float(np.float32(float(time))), names.index(name), number, word))
+        if word in ("reading", "negative", "implausible", "repaired") and rule is not None and rule.name in names:
+            kept.append((float(np.float32(float(time))), names.index(rule.name), number, word))
     return {subject: (sorted(kept), counts) for subject, (kept, counts) in found.items()}
 
 
@@ -141,6 +141,13 @@ def _slow_id(text: str) -> str:
     head, point, tail = text.partition(".")
     whole = head.removeprefix("-").isdecimal() and head.isascii() and str(int(head)) == head
     return head if point and tail == "0" and (whole or head == "-0") else text
+
+
+def _slow_rule(mapping: Mapping, code: str, unit: str) -> Rule | None:
+    """Of the rules with that code the one with that unit, or else the one without units."""
+    named = [rule for rule in mapping.rules if code in rule.codes]
+    told = [rule for rule in named for own in rule.units or () if same_unit(unit, own, rule.name)]
+    return next(iter(told + [rule for rule in named if rule.units is None]), None)
 
 
 def _slow_class(rule: Rule | None, time: str, code: str, value: str, mapping: Mapping) -> tuple[str, float]:

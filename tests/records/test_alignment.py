@@ -9,7 +9,7 @@ import pytest
 
 from levyscreen.config import OURS
 from levyscreen.errors import ModelError
-from levyscreen.records.alignment import left_out
+from levyscreen.records.alignment import aligned, left_out
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.variables import Variable, VariableSet
@@ -70,6 +70,36 @@ def test_nothing_is_said_where_nothing_is_left_out():
 def test_another_unit_is_an_error_that_names_both_and_the_factor_to_set(variable, message):
     with pytest.raises(ModelError, match=message):
         PLAIN.apply(of(variable, lines=[[(1, 0, 98.6)]]))
+
+
+def test_every_variable_in_another_unit_is_named_not_the_first_alone():
+    ours = (replace(BY_NAME["Temp"], unit="degF"), replace(BY_NAME["HR"], unit="Hz"))
+    with pytest.raises(ModelError, match=r"Temp is in degF in cohort tiny.*; HR is in Hz in cohort tiny, in bpm"):
+        PLAIN.apply(of(*ours, lines=[[(1, 0, 98.6)]]))
+
+
+def test_of_an_ion_with_one_charge_mmol_and_meq_are_one_unit_and_of_others_not():
+    for name in ("K", "Na"):
+        assert not aligned_to(Variable(name, "mmol/L", ""), Variable(name, "mEq/L", ""))
+    for name in ("Calcium", "Mg"):
+        assert f"{name} is in mEq/L in cohort tiny" in aligned_to(
+            Variable(name, "mEq/L", ""), Variable(name, "mg/dL", "")
+        )
+
+
+def test_magnesium_is_in_the_unit_that_the_models_values_are_in_whatever_their_label_says():
+    theirs = Variable("Mg", "mmol/L", "")
+    assert 'set unit = "mmol/L", and no factor' in aligned_to(Variable("Mg", "mg/dL", ""), theirs)
+    assert 'set unit = "mmol/L", factor = 1.215 in its mapping' in aligned_to(Variable("Mg", "mEq/L", ""), theirs)
+
+
+def aligned_to(ours, theirs):
+    """What is wrong; nothing where they are in one unit."""
+    try:
+        aligned(of(ours, lines=[[(1, 0, 1.0)]]), VariableSet("model", 1, 48.0, (theirs,)))
+    except ModelError as error:
+        return str(error)
+    return ""
 
 
 def test_one_unit_may_be_written_in_several_ways():

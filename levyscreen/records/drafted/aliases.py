@@ -1,12 +1,14 @@
 """Names and codes under which tables hold the usual variables, and plausible ranges of usual ones beyond the 36.
 
-Codes are those of LOINC and of MIMIC-IV's item tables; names those of the PhysioNet challenges, of ricu and YAIB.
+Codes are those of LOINC and of MIMIC-IV's item tables; names those of the PhysioNet challenges, of ricu and YAIB, of
+eICU, and German ones. Parts of a coma score (220739, 223900, 223901) are none, and stay under their own names.
 """
 
 from __future__ import annotations
 
 import re
 
+from levyscreen.records.units import canonical, is_unit
 from levyscreen.variables import PHYSIONET2012, Repair, Variable
 
 BEYOND = (
@@ -27,63 +29,92 @@ BEYOND = (
 KNOWN = {v.name: v for v in (*PHYSIONET2012.variables, *BEYOND)}
 
 ALIASES = {
-    "ALP": "alkalinephos alkalinephosphatase 6768-6 50863",
-    "ALT": "alanineaminotransferase alaninetransaminase sgpt 1742-6 50861",
-    "AST": "asparateaminotransferase aspartateaminotransferase sgot 1920-8 50878",
-    "Albumin": "alb 1751-7 50862",
-    "BUN": "ureanitrogen bloodureanitrogen urea 3094-0 51006",
-    "BaseExcess": "be 50802 1925-7",
-    "Bilirubin": "bilirubintotal totalbilirubin bili tbili 1975-2 50885",
-    "BilirubinDirect": "bilirubin_direct directbilirubin bilidir 1968-7 50883",
-    "CK": "creatinekinase 2157-6 50910",
-    "CRP": "creactiveprotein 1988-5 50889",
-    "Calcium": "ca calciumtotal 17861-6 50893",
-    "Chloride": "cl 2075-0 50902",
-    "Cholesterol": "chol totalcholesterol 2093-3 50907",
-    "Creatinine": "crea creat serumcreatinine 2160-0 50912",
-    "DiasABP": "dbp diastolicbp diastolic diastolicbloodpressure arterialbloodpressurediastolic 8462-4 220051",
+    "ALP": "alkalinephos alkalinephosphatase alkalinephosphate alkalischephosphatase ap 6768-6 50863 225612",
+    "ALT": "alanineaminotransferase alaninetransaminase sgpt altsgpt gpt 1742-6 50861 220644",
+    "AST": "asparateaminotransferase aspartateaminotransferase sgot astsgot got 1920-8 50878 220587",
+    "Albumin": "alb 1751-7 50862 227456",
+    "BUN": "ureanitrogen bloodureanitrogen urea serumurea bloodurea harnstoff 3094-0 3091-6 22664-7 51006 225624",
+    "BaseExcess": "be basenexzess 50802 1925-7 224828",
+    "Bilirubin": "bilirubintotal totalbilirubin bili tbili bilirubingesamt gesamtbilirubin 1975-2 50885 225690",
+    "BilirubinDirect": "bilirubin_direct directbilirubin bilidir bilirubindirekt 1968-7 50883 225651",
+    "CK": "creatinekinase cpk ckcpk kreatinkinase 2157-6 50910 225634",
+    "CRP": "creactiveprotein c-reactiveprotein creaktivesprotein c-reaktivesprotein 1988-5 50889 227444",
+    "Calcium": "ca calciumtotal totalcalcium kalzium 17861-6 50893 225625",
+    "Chloride": "cl chlorid 2075-0 50902 220602",
+    "Cholesterol": "chol totalcholesterol cholesterin 2093-3 50907 220603",
+    "Creatinine": "crea creat serumcreatinine kreatinin creatinin 2160-0 50912 220615",
+    "DiasABP": """dbp diastolicbp diastolic diastolicbloodpressure bloodpressurediastolic bpdiastolic
+        diastolischerblutdruck blutdruckdiastolisch
+        arterialbloodpressurediastolic artbpdiastolic systemicdiastolic 8462-4 220051 225310""",
     "EtCO2": "endtidalco2 19891-1",
     "FiO2": "fio2 inspiredo2fraction fractioninspiredoxygen 3150-6 223835",
-    "Fibrinogen": "fgn fibrinogenfunctional 3255-7 51214",
-    "GCS": "gcstotal tgcs glasgowcomascale 9269-2",
-    "Glucose": "glu bloodglucose serumglucose 2345-7 50931",
-    "HCO3": "bicarbonate bicar bic 1963-8 50882",
-    "HCT": "hematocrit haematocrit 4544-3 51221",
-    "HR": "heartrate pulse pulserate 8867-4 220045",
-    "Hgb": "hemoglobin haemoglobin hb 718-7 51222",
-    "INR": "inrpt 6301-6 51237",
-    "K": "potassium 2823-3 50971",
-    "Lactate": "lact lacticacid 2524-7 32693-4 50813",
-    "MAP": "meanbp mbp map abpm meanarterialpressure arterialbloodpressuremean 8478-0 220052",
+    "Fibrinogen": "fgn fibrinogenfunctional 3255-7 51214 227468",
+    "GCS": "gcstotal tgcs glasgowcomascale gcssum 9269-2",
+    "Glucose": "glu bloodglucose serumglucose bedsideglucose glukose blutzucker bz 2345-7 50931 220621 225664 226537",
+    "HCO3": "bicarbonate bicar bic bikarbonat 1963-8 50882 227443",
+    "HCT": "hematocrit haematocrit hämatokrit haematokrit hkt 4544-3 51221 220545",
+    "HR": "heartrate pulse pulserate herzfrequenz hf puls 8867-4 220045",
+    "Hgb": "hemoglobin haemoglobin hämoglobin hb 718-7 51222 220228",
+    "INR": "inrpt pt-inr 6301-6 51237 227467",
+    "K": "potassium kalium 2823-3 50971 227442",
+    "Lactate": "lact lacticacid laktat 2524-7 32693-4 50813 225668",
+    "MAP": """meanbp mbp map abpm meanarterialpressure meanbloodpressure bloodpressuremean mittlererarteriellerdruck
+        mittlererblutdruck arterialbloodpressuremean artbpmean systemicmean 8478-0 220052 225312""",
     "MechVent": "ventilated mechanicalventilation vent",
-    "Mg": "magnesium 19123-9 2601-3 50960",
-    "NIDiasABP": "nidbp nibpd nibpdia nibpdiastolic noninvasivebloodpressurediastolic 220180",
-    "NIMAP": "nimbp nibpm nibpmean noninvasivebloodpressuremean 220181",
-    "NISysABP": "nisbp nibps nibpsys nibpsystolic noninvasivebloodpressuresystolic 220179",
-    "Na": "sodium 2951-2 50983",
-    "PTT": "aptt 3173-2 14979-9 51275",
-    "PaCO2": "pco2 arterialco2pressure 2019-8 50818",
-    "PaO2": "po2 arterialo2pressure 2703-7 50821",
-    "Phosphate": "phos phosphorus 2777-1 50970",
-    "Platelets": "plt plateletcount platelet 777-3 51265",
-    "RespRate": "resp rr respiratoryrate respirationrate 9279-1 220210",
+    "Mg": "magnesium 19123-9 2601-3 50960 220635",
+    "NIDiasABP": """nidbp nibpd nibpdia nibpdiastolic noninvasivediastolic noninvasivebloodpressurediastolic
+        rrdiastolisch rrdia 220180""",
+    "NIMAP": "nimbp nibpm nibpmean noninvasivemean noninvasivebloodpressuremean rrmittel rrmean 220181",
+    "NISysABP": """nisbp nibps nibpsys nibpsystolic noninvasivesystolic noninvasivebloodpressuresystolic rrsystolisch
+        rrsys 220179""",
+    "Na": "sodium natrium 2951-2 50983 220645",
+    "PTT": "aptt 3173-2 14979-9 51275 227466",
+    "PaCO2": "pco2 arterialco2pressure 2019-8 50818 220235",
+    "PaO2": "po2 arterialo2pressure 2703-7 50821 220224",
+    "Phosphate": "phos phosphorus phosphorous phosphat 2777-1 50970 225677",
+    "Platelets": "plt plateletcount platelet plateletsx1000 thrombozyten thrombos 777-3 51265 227457",
+    "RespRate": "resp rr respiratoryrate respirationrate respiration atemfrequenz af 9279-1 220210",
     "SaO2": "arterialo2saturation 2708-6 50817 220227",
-    "SpO2": "o2sat spo2 pulseoximetry o2saturationpulseoxymetry 59408-5 220277",
-    "SysABP": "sbp systolicbp systolic systolicbloodpressure arterialbloodpressuresystolic 8480-6 220050",
-    "Temp": "temperature bodytemperature temperaturecelsius temperaturefahrenheit tempc tempf 8310-5 223762 223761",
-    "TroponinI": "tni 10839-9 51002",
-    "TroponinT": "tnt 6598-7 51003",
-    "Urine": "urineoutput urinevolume 226559",
-    "WBC": "leukocytes whitebloodcells whitebloodcellcount 6690-2 51301",
-    "pH": "arterialph 2744-1 50820",
+    "SpO2": "o2sat spo2 pulseoximetry o2saturationpulseoxymetry sauerstoffsättigung 59408-5 220277",
+    "SysABP": """sbp systolicbp systolic systolicbloodpressure bloodpressuresystolic bpsystolic systolischerblutdruck
+        blutdrucksystolisch arterialbloodpressuresystolic artbpsystolic systemicsystolic 8480-6 220050 225309""",
+    "Temp": """temperature bodytemperature temperaturecelsius temperaturefahrenheit tempc tempf körpertemperatur
+        koerpertemperatur temperatur 8310-5 223762 223761""",
+    "TroponinI": "tni troponin-i 10839-9 51002",
+    "TroponinT": "tnt troponin-t 6598-7 51003 227429",
+    "Urine": "urineoutput urinevolume urinmenge urin 226559",
+    "WBC": "leukocytes leukozyten whitebloodcells whitebloodcellcount wbcx1000 6690-2 51301 220546",
+    "pH": "arterialph ph-wert phwert 2744-1 50820 223830",
 }
 FACT_ALIASES = {
-    "age": "age ageyears anchorage",
-    "gender": "gender sex",
-    "height": "height heightcm 226730 8302-2",
+    "age": "age ageyears anchorage alter",
+    "gender": "gender sex geschlecht",
+    "height": "height heightcm grösse größe körpergröße 226730 226707 8302-2",
     "icu_type": "icutype",
-    "weight": "weight weightkg admissionweight 226512 29463-7",
+    "weight": "weight weightkg admissionweight gewicht körpergewicht 226512 226531 29463-7",
 }
+FACT_UNITS = {"age": "years", "height": "cm", "weight": "kg"}
+UREA = frozenset({"urea", "serumurea", "bloodurea", "harnstoff", "3091-6", "22664-7"})  # BUN is its nitrogen alone
+# Pressures that may be measured in an artery or by a cuff.
+_OF_ANY_SITE = """
+    dbp diastolicbp diastolic diastolicbloodpressure bloodpressurediastolic bpdiastolic diastolischerblutdruck
+    blutdruckdiastolisch 8462-4 meanbp mbp map meanarterialpressure meanbloodpressure bloodpressuremean
+    mittlererblutdruck mittlererarteriellerdruck 8478-0
+    sbp systolicbp systolic systolicbloodpressure bloodpressuresystolic bpsystolic
+    systolischerblutdruck blutdrucksystolisch 8480-6
+"""
+OF_ANY_SITE = frozenset(_OF_ANY_SITE.split())
+_WHERE = frozenset({"serum", "plasma", "blood", "wholeblood", "arterial"})  # in brackets, and as if they were not there
+
+
+def short(name: str) -> str:
+    """A column's name without case and punctuation."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def tokens(name: str) -> set[str]:
+    """The words of a name: offset_hours, OffsetHours."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)}
 
 
 def plain(text: str) -> str:
@@ -95,17 +126,52 @@ def _by_alias(names: dict[str, str]) -> dict[str, str]:
     return {plain(alias): name for name, text in names.items() for alias in (name, *text.split())}
 
 
+_BRACKETS = re.compile(r"(.*\S)\s*[(\[]([^()\[\]]+)[)\]]\s*")
 _VARIABLES = _by_alias({name: ALIASES.get(name, "") for name in KNOWN})
 _FACTS = _by_alias(FACT_ALIASES)
 
 
 def known_as(code: str, description: str = "") -> str | None:
     """The usual variable, or the column of RECORDS, that a code stands for: by it, a part, or its description."""
-    for text in (code, *re.split(r"//|[/|:]", code), description):
-        found = _VARIABLES.get(plain(text)) or _FACTS.get(plain(text))
-        if found:
-            return found
+    found = _word(code, description)
+    return (_VARIABLES.get(found) or _FACTS.get(found)) if found else None
+
+
+def is_urea(code: str, description: str = "") -> bool:
+    """Whether a code stands for urea, of which BUN is the nitrogen alone."""
+    return _word(code, description) in UREA
+
+
+def of_any_site(code: str, description: str = "") -> bool:
+    """Whether a code stands for a pressure without saying whether it was measured in an artery or by a cuff."""
+    return _word(code, description) in OF_ANY_SITE
+
+
+def _word(code: str, description: str) -> str | None:
+    """The first of a code, its parts and its description that is known, in plain letters."""
+    for text in (
+        code,
+        _without_brackets(code),
+        *re.split(r"//|[/|:]", code),
+        description,
+        _without_brackets(description),
+    ):
+        if (word := plain(text)) in _VARIABLES or word in _FACTS:
+            return word
     return None
+
+
+def _without_brackets(text: str) -> str:
+    """A name without a unit, or a word of no meaning here, in brackets at its end."""
+    found = _BRACKETS.fullmatch(text)
+    return found[1] if found and (is_unit(found[2]) or plain(found[2]) in _WHERE) else text
+
+
+def unit_in(code: str) -> str | None:
+    """The unit that a part of a code names, as in LAB//50931//mmol/L or Glucose (mmol/L); None where none does."""
+    found = _BRACKETS.fullmatch(code)
+    parts = [*code.split("//")[1:], *([found[2]] if found else [])]
+    return next((part for part in parts if is_unit(part) and canonical(part)), None)
 
 
 def range_of(name: str) -> tuple[float | None, float | None, Repair | None]:

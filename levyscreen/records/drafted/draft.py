@@ -10,11 +10,13 @@ from collections.abc import Mapping as Dict
 from pathlib import Path
 
 from levyscreen.records.drafted.aliases import KNOWN, range_of
-from levyscreen.records.drafted.guess import SEXES, Entry, Guess
+from levyscreen.records.drafted.clocks import unread_form
+from levyscreen.records.drafted.guess import SEXES, Guess
+from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Seen
-from levyscreen.records.drafted.roles import unread_form
 from levyscreen.records.drafted.static import static_facts
-from levyscreen.records.mapped.mapping import FILE, TIMESTAMP
+from levyscreen.records.mapped.mapping import FILE, TIMESTAMP, in_unit
+from levyscreen.records.units import held_in
 
 CHECK = "CHECK"
 NAMED_LEFT = 20
@@ -44,8 +46,9 @@ def _head(guess: Guess, folder: Path) -> Iterator[str]:
     rows = f"{'all' if profile.whole else 'the first'} {len(profile.file.which):,} rows"
     key, horizon = guess.horizon
     yield f"# A first mapping, guessed from {rows}. Look at what is marked {CHECK}, then: levyscreen validate THIS-FILE"
+    doubt = "" if guess.roles.sure_kind else f"  # {CHECK}: names and values by what is in the columns"
     yield f"source = {text(os.path.relpath(profile.source, folder))}" + _source_doubt(guess)
-    yield f"kind = {text(guess.roles.kind)}"
+    yield f"kind = {text(guess.roles.kind)}{doubt}"
     if profile.header is not None:
         yield f"header = {texts(profile.header)}  # {CHECK}: the file has no header; give these columns names"
     yield from _text_form(guess)
@@ -85,19 +88,21 @@ def _text_form(guess: Guess) -> Iterator[str]:
 
 def _columns(guess: Guess) -> Iterator[str]:
     roles = guess.roles
-    doubt = "" if roles.sure else f"  # {CHECK}"
+    doubt, time_doubt = ("" if sure else f"  # {CHECK}" for sure in (roles.sure_record, roles.sure_time))
     yield "\n[columns]"
     said = "  # a record is a file" if roles.record == FILE else doubt
     yield f"record = {text(roles.record)}{said}"
     if roles.subject is not None and roles.subject != roles.record:
         yield f"subject = {text(roles.subject)}  # patients with several records are kept together in training"
-    yield f"time = {text(roles.time)}{doubt}"
+    yield f"time = {text(roles.time)}{time_doubt}"
     if roles.variable is not None:
         yield f"variable = {text(roles.variable)}" + (
             f"  # {CHECK}: says whose value a column holds" if roles.kind == "wide" else ""
         )
     if roles.value is not None:
         yield f"value = {text(roles.value)}"
+    if roles.value_unit is not None:
+        yield f"unit = {text(roles.value_unit)}  # a rule with units takes values of these units alone"
     yield "\n[time]"
     unit = text(roles.unit) if isinstance(roles.unit, str) else number(roles.unit)
     yield f"unit = {unit}" + _unit_doubt(guess)
@@ -110,9 +115,9 @@ def _columns(guess: Guess) -> Iterator[str]:
             f"  # {CHECK}: which is the day, which the month" if "/" in roles.format or "-%m" in roles.format else ""
         )
         yield f"format = {text(roles.format)}" + doubt
-    yield f"origin = {text(guess.origin)}  # where hour 0 is: {_origin_said(guess)}"
+    yield f"origin = {text(guess.origin)}  # {_origin_said(guess)}"
     if guess.origin == "column":
-        yield f"column = {text(roles.start or '')}"
+        yield f"column = {text(roles.start or '')}" + ("" if roles.sure_start else f"  # {CHECK}")
     if guess.code is not None:
         yield f"code = {text(guess.code)}"
 
@@ -124,12 +129,14 @@ def _unit_doubt(guess: Guess) -> str:
 
 
 def _origin_said(guess: Guess) -> str:
-    return {
+    said = {
         "admission": "times count from it already",
         "first": "a record's first mapped reading",
         "column": "a column of admission times",
         "code": "the first event of this code",
     }[guess.origin]
+    doubt = f"{CHECK}, for no column of admission times was found: " if guess.origin == "first" else ""
+    return f"{doubt}where hour 0 is: {said}"
 
 
 def _static(guess: Guess, folder: Path) -> Iterator[str]:
@@ -144,12 +151,12 @@ def _static(guess: Guess, folder: Path) -> Iterator[str]:
 def _facts(guess: Guess, facts: Dict[str, list[Entry]]) -> Iterator[str]:
     for name, entries in facts.items():
         yield f"\n[descriptors.{key(name)}]"
-        seen = [s for entry in entries for s in entry.seen]
-        yield f"{_codes_key(guess)} = {texts(s.code for s in seen)}"
+        yield from _entry(guess, "", entries[0])
         if name == "gender":
-            yield from _sexes(seen)
-        elif entries[0].unit is not None:
-            yield f"factor = {number(entries[0].unit.factor)}  # {CHECK}: values look like {entries[0].unit.other}"
+            yield from _sexes([s for entry in entries for s in entry.seen])
+        for entry in entries[1:]:
+            yield f"[[descriptors.{key(name)}.also]]"
+            yield from _entry(guess, "", entry)
 
 
 def _sexes(seen: list[Seen]) -> Iterator[str]:
@@ -168,8 +175,10 @@ def _variables(guess: Guess) -> Iterator[str]:
         low, high, repair = range_of(name)
         described = next((d for e in entries for s in e.seen if (d := guess.described.get(s.code))), name)
         yield f"\n[variables.{key(name)}]  # {_counted(entries[0])}"
+        if name in guess.doubts:
+            yield f"# {CHECK}: {guess.doubts[name]}"
         yield from _entry(guess, name, entries[0])
-        yield f"unit = {text(known.unit if known else '')}" + ("" if known else f"  # {CHECK}")
+        yield from _unit(name, entries[0])
         yield f"meaning = {text(known.meaning if known else described)}"
         if low is not None and high is not None:
             yield f"low = {number(low)}"
@@ -182,16 +191,35 @@ def _variables(guess: Guess) -> Iterator[str]:
             yield from _entry(guess, name, entry)
 
 
+def _unit(name: str, entry: Entry) -> Iterator[str]:
+    known = KNOWN.get(name)
+    if entry.strange:
+        said = "no factor from this unit is known; set the one you want, and a factor and offset that lead there"
+        yield f"unit = {text(entry.unit)}  # {CHECK}: {said}"
+    elif known is not None and held_in(name, known.unit) != known.unit:
+        held = held_in(name, known.unit)
+        said = f"the label of PhysioNet 2012 and of its models; their values, and so these, are in {held}"
+        yield f"unit = {text(known.unit)}  # {said}"
+    else:
+        yield f"unit = {text(known.unit if known else entry.unit)}" + ("" if known or entry.told else f"  # {CHECK}")
+
+
 def _entry(guess: Guess, name: str, entry: Entry) -> Iterator[str]:
-    codes = [s.code for s in entry.seen]
+    codes = list(dict.fromkeys(s.code for s in entry.seen))
     if codes != [name]:
         yield f"{_codes_key(guess)} = {texts(codes)}"
-    if entry.unit is not None:
-        seems = f"values look like {entry.unit.other}; this makes {entry.unit.unit}"
-        yield f"factor = {number(entry.unit.factor)}  # {CHECK}: {seems}"
-        if entry.unit.offset:
-            yield f"offset = {number(entry.unit.offset)}"
-    elif entry.odd:
+    if entry.units is not None:
+        doubt = f"  # {CHECK}: under these codes other values say a unit" if entry.units == ("",) else ""
+        yield f"units = {texts(entry.units)}{doubt}"
+    if entry.way is not None:
+        way = f"{entry.way.other} to {entry.way.unit}"
+        seems = (
+            f"from {way}" if entry.told else f"{CHECK}: values look like {entry.way.other}; this makes {entry.way.unit}"
+        )
+        yield f"factor = {number(entry.way.factor)}  # {seems}"
+        if entry.way.offset:
+            yield f"offset = {number(entry.way.offset)}"
+    if entry.odd:
         yield f"# {CHECK} the unit: this median is unusual; if need be set factor and offset"
 
 
@@ -201,24 +229,22 @@ def _counted(entry: Entry) -> str:
 
 
 def _range_doubt(entries: list[Entry], low: float, high: float) -> str:
-    factor, offset = (1.0, 0.0) if entries[0].unit is None else (entries[0].unit.factor, entries[0].unit.offset)
+    way = entries[0].way
+    factor, offset = (1.0, 0.0) if way is None else (way.factor, way.offset)
     q5, _, q95 = (q * factor + offset for q in entries[0].seen[0].quantiles())
     return f"  # {CHECK}: values lie outside" if 0 <= q5 < low or q95 > high else ""
 
 
 def _rest(guess: Guess) -> Iterator[str]:
-    if guess.ignored or guess.roles.kind == "meds":
+    if guess.ignored:
         yield "\n[ignore]"
-        yield f"{_codes_key(guess)} = {texts([*guess.ignored, *_starts(guess)])}"
+        yield f"{_codes_key(guess)} = {texts(guess.ignored)}"
     if guess.left:
         values = sum(s.count for s in guess.left)
         yield f"\n# Not mapped, and so counted as unknown: {values:,} values of {len(guess.left):,} code(s)"
         for seen in guess.left[:NAMED_LEFT]:
-            yield f"#   {text(seen.code)}  {seen.count:,} values, {seen.numeric:,} of them numbers"
-
-
-def _starts(guess: Guess) -> list[str]:
-    return ["MEDS_BIRTH*", *([guess.code] if guess.code else [])] if guess.roles.kind == "meds" else []
+            called = seen.code if seen.unit is None else in_unit(seen.code, seen.unit)
+            yield f"#   {text(called)}  {seen.count:,} values, {seen.numeric:,} of them numbers"
 
 
 def _codes_key(guess: Guess) -> str:

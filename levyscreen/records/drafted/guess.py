@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from levyscreen.errors import CohortError
-from levyscreen.names import printable
-from levyscreen.records.drafted.aliases import FACT_ALIASES, KNOWN, known_as
+from levyscreen.records.drafted.aliases import KNOWN
+from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Profile, Seen, by_code, look
-from levyscreen.records.drafted.roles import NO_READING, Roles, guess_roles, short
+from levyscreen.records.drafted.roles import Roles, guess_roles
+from levyscreen.records.drafted.sorting import Sorted
 from levyscreen.records.mapped.cells import Words, times, words
-from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
+from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time, pattern
 from levyscreen.records.mapped.meds import descriptions, is_meds
-from levyscreen.records.units import Conversion, conversion, likely, same_unit
 
-MOST_VARIABLES = 200
-LEAST_VALUES = 20  # under a code that is not known by name
 LONG_RECORD = 5_000  # readings, beyond which windows are proposed
 SEXES = {"f": 0.0, "female": 0.0, "w": 0.0, "woman": 0.0, "m": 1.0, "male": 1.0, "man": 1.0}
 ADMISSIONS = ("ICU_ADMISSION", "ADMISSION//ICU", "HOSPITAL_ADMISSION", "ADMISSION")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Some codes that become one variable or descriptor by one factor."""
-
-    seen: tuple[Seen, ...]
-    unit: Conversion | None = None  # that the values seem to be in
-    odd: bool = False  # whether the median is unusual, and in no unit that is known
 
 
 @dataclass(frozen=True)
@@ -51,6 +40,7 @@ class Guess:
     ignored: tuple[str, ...] = ()
     left: tuple[Seen, ...] = ()  # what stays unmapped: texts, and what hardly occurs
     described: dict[str, str] = field(default_factory=dict)
+    doubts: dict[str, str] = field(default_factory=dict)  # of variables, beyond their units
 
 
 def guess(source: Path) -> Guess:
@@ -66,7 +56,9 @@ def guess(source: Path) -> Guess:
     described = descriptions(source) if kind == "meds" else {}
     record = profile.file if roles.record == FILE else words(profile.columns[roles.record])
     seen = _seen(profile, roles, record)
-    variables, facts, ignored, left = _sorted_out(seen.values(), roles, described)
+    found = Sorted(profile, roles, described)
+    found.take(seen)
+    variables, facts = found.variables, found.facts
     if not variables:
         raise CohortError(
             f"{source}: nothing in it looks like a reading, numbers that come often under one name, among the columns "
@@ -75,17 +67,38 @@ def guess(source: Path) -> Guess:
     span, count = _spans(profile, roles, record, sum(s.count for n in variables.values() for e in n for s in e.seen))
     horizon, windows = _horizon(span, count)
     origin, code = _origin(profile, roles, seen, record)
-    entries = [(name, e) for name, found in variables.items() for e in found]
-    negatives = any(s.negative() > 0.02 for name, e in entries for s in e.seen if _may_be_negative(name))
-    return Guess(profile, roles, origin, code, horizon, windows, negatives, variables, facts, ignored, left, described)
+    entries = [(name, e) for name, of_one in variables.items() for e in of_one]
+    return Guess(
+        profile=profile,
+        roles=roles,
+        origin=origin,
+        code=code,
+        horizon=horizon,
+        windows=windows,
+        negatives=any(s.negative() > 0.02 for name, e in entries for s in e.seen if _may_be_negative(name)),
+        variables=variables,
+        facts=facts,
+        ignored=(*dict.fromkeys(found.ignored), *_starts(roles, code)),
+        left=tuple(
+            s for s in found.left if not any(pattern(start).fullmatch(s.code) for start in _starts(roles, code))
+        ),
+        described=described,
+        doubts=found.doubts,
+    )
 
 
-def _seen(profile: Profile, roles: Roles, record: Words) -> dict[str, Seen]:
+def _starts(roles: Roles, code: str | None) -> tuple[str, ...]:
+    """Codes of MEDS that say when something began, and hold no reading."""
+    return ("MEDS_BIRTH*", *([code] if code else [])) if roles.kind == "meds" else ()
+
+
+def _seen(profile: Profile, roles: Roles, record: Words) -> list[Seen]:
     if roles.kind != "wide":
         assert roles.variable is not None
         assert roles.value is not None
         code = words(profile.columns[roles.variable])
-        return by_code(profile, record, lambda _: code, [roles.value], wide=False)
+        unit = None if roles.value_unit is None else words(profile.columns[roles.value_unit])
+        return by_code(profile, record, lambda _: code, [roles.value], wide=False, unit=unit)
     taken = {roles.record, roles.subject, roles.time, roles.variable, roles.start}
     measured = [name for name in profile.columns if name not in taken]
     if roles.variable is None:
@@ -99,57 +112,6 @@ def _seen(profile: Profile, roles: Roles, record: Words) -> dict[str, Seen]:
 def _may_be_negative(name: str) -> bool:
     low = KNOWN[name].low if name in KNOWN else None
     return low is None or low < 0
-
-
-def _sorted_out(
-    seen: Iterable[Seen], roles: Roles, described: dict[str, str]
-) -> tuple[dict[str, list[Entry]], dict[str, list[Entry]], tuple[str, ...], tuple[Seen, ...]]:
-    """Variables, descriptors, what is ignored, and what is left; the most frequent codes first."""
-    variables: dict[str, list[Entry]] = {}
-    facts: dict[str, list[Entry]] = {}
-    ignored, left = [], []
-    for each in sorted(seen, key=lambda s: -s.count):
-        name = known_as(each.code, described.get(each.code, ""))
-        is_number = each.numeric > 0.5 * each.count
-        if name in FACT_ALIASES:
-            _add(facts, name, each)
-        elif short(each.code.rsplit("/", 1)[-1]) in NO_READING or (not name and roles.kind == "wide" and not is_number):
-            ignored.append(each.code)
-        elif is_number and (name or each.count >= LEAST_VALUES) and len(variables) < MOST_VARIABLES:
-            _add(variables, name or variable_name(each.code), each)
-        else:
-            left.append(each)
-    return variables, facts, tuple(ignored), tuple(left)
-
-
-def variable_name(code: str) -> str:
-    """A code as a variable's name: all of it shows, and nothing in it separates names in a list."""
-    return printable(code).replace(",", "_").replace(";", "_")
-
-
-def _add(found: dict[str, list[Entry]], name: str, seen: Seen) -> None:
-    """One more code of a variable: with those in the same unit, or on its own."""
-    usual, unit = likely(name, seen.quantiles()[1])
-    said = _said_unit(name, seen.code)
-    unit = said if said is not None else unit
-    entries = found.setdefault(name, [])
-    for i, entry in enumerate(entries):
-        if entry.unit == unit:
-            entries[i] = Entry((*entry.seen, seen), unit, entry.odd)
-            return
-    odd = not usual and unit is None and not math.isnan(seen.quantiles()[1])
-    entries.append(Entry((seen,), unit, odd))
-
-
-def _said_unit(name: str, code: str) -> Conversion | None:
-    """The unit that a part of a code names, as in LAB//50931//mmol/L, where it is another than the variable's own."""
-    own = KNOWN[name].unit if name in KNOWN else None
-    for part in code.split("//")[1:]:
-        if own is not None and not same_unit(part, own):
-            found = conversion(name, part, own)
-            if found is not None and found.factor != 1:
-                return found
-    return None
 
 
 # Time ---------------------------------------------------------------------------------------------------------------
@@ -187,13 +149,13 @@ def _rounded_up(value: float) -> float:
     return round(math.ceil(value / step) * step, 9)
 
 
-def _origin(profile: Profile, roles: Roles, seen: dict[str, Seen], record: Words) -> tuple[str, str | None]:
+def _origin(profile: Profile, roles: Roles, seen: Sequence[Seen], record: Words) -> tuple[str, str | None]:
     if roles.start is not None:
         return "column", None
     if roles.kind == "meds":
         labels = len({record.words[i] for i in np.unique(record.which)})
         for start in ADMISSIONS:
-            hit = [s for s in seen.values() if s.code.startswith(start)]
+            hit = [s for s in seen if s.code.startswith(start)]
             if len(set().union(*(s.records for s in hit))) >= 0.9 * labels:
                 return "code", f"{start}*"
     if roles.unit in (TIMESTAMP, 1e-7) or (

@@ -17,6 +17,7 @@ from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, judge, numbers, pointed, words
 from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
 from levyscreen.records.mapped.text import Form
+from levyscreen.records.units import canonical
 
 MOST_ROWS = 1_000_000
 MOST_FILES = 200  # of a folder of many; evenly spaced
@@ -30,6 +31,7 @@ class Seen:
     """What was seen under one code."""
 
     code: str
+    unit: str | None = None  # that a column says; None where there is no such column
     count: int = 0  # values that are there
     numeric: int = 0  # of these
     texts: Counter[str] = field(default_factory=Counter)
@@ -141,25 +143,46 @@ def _made_up_header(file: TableFile, text: Sniffed) -> tuple[str, ...] | None:
 
 
 def by_code(
-    profile: Profile, record: Words, code_of: Callable[[str], Words] | None, measured: Sequence[str], wide: bool
-) -> dict[str, Seen]:
-    """What stands under each code; `code_of` gives the codes of a column's rows, by default the column's name."""
-    found: dict[str, Seen] = {}
+    profile: Profile,
+    record: Words,
+    code_of: Callable[[str], Words] | None,
+    measured: Sequence[str],
+    wide: bool,
+    unit: Words | None = None,
+) -> list[Seen]:
+    """What stands under each code; `code_of` gives the codes of a column's rows, by default the column's name.
+
+    With `unit`, (N,), under each code and unit; one that a code has in several spellings is the first of them.
+    """
+    found: dict[tuple[str, str | None], Seen] = {}
     labels = np.array(record.words, dtype=object)[record.which]
     for name in measured:
         column = profile.columns[name]
         count = len(column)
         code = code_of(name) if code_of else Words(np.zeros(count, np.int64), [name])
+        keys, which = _keys(code, unit)
         parsed, text = _parsed(column, name)
         there = ~parsed.empty if wide else np.ones(count, bool)
-        order = np.argsort(code.which, kind="stable")
-        bounds = np.searchsorted(code.which[order], np.arange(len(code.words) + 1))
-        for i, word in enumerate(code.words):
+        order = np.argsort(which, kind="stable")
+        bounds = np.searchsorted(which[order], np.arange(len(keys) + 1))
+        for i, key in enumerate(keys):
             rows = order[bounds[i] : bounds[i + 1]]
             rows = rows[there[rows]]
-            if word and len(rows):
-                _see(found.setdefault(word, Seen(word)), rows, parsed, text, labels)
-    return found
+            if key[0] and len(rows):
+                _see(found.setdefault(key, Seen(*key)), rows, parsed, text, labels)
+    return list(found.values())
+
+
+def _keys(code: Words, unit: Words | None) -> tuple[list[tuple[str, str | None]], np.ndarray]:
+    """Each distinct code and unit, and which of them each row is of, (N,)."""
+    if unit is None:
+        return [(word, None) for word in code.words], code.which
+    place = {word: i for i, word in enumerate(dict.fromkeys(map(canonical, unit.words)))}
+    one = np.array([place[canonical(word)] for word in unit.words])[unit.which]
+    _, first, which = np.unique(code.which * len(place) + one, return_index=True, return_inverse=True)
+    said = [unit.words[i] for i in unit.which[first]]
+    named = [code.words[i] for i in code.which[first]]
+    return [(word, uom if canonical(uom) else "") for word, uom in zip(named, said, strict=True)], which
 
 
 def _see(seen: Seen, rows: np.ndarray, parsed: Numbers, text: Words | None, labels: np.ndarray) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -11,16 +9,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from levyscreen.names import printable
+from levyscreen.records.drafted.aliases import known_as, short, tokens
+from levyscreen.records.drafted.clocks import time_unit
+from levyscreen.records.drafted.contents import (
+    counts_rows,
+    has_fractions,
+    is_constant,
+    is_numeric,
+    known_words,
+    names_things,
+    qualifies,
+    repeats,
+    says_units,
+    shared,
+)
 from levyscreen.records.drafted.profile import Profile
-from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.cells import EMPTY, clock_minutes, microseconds, numbers, words
-from levyscreen.records.mapped.mapping import CLOCK, FILE, MEDS_COLUMNS, TIMESTAMP
-
-
-def short(name: str) -> str:
-    """A column's name without case and punctuation."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+from levyscreen.records.mapped.cells import times, words
+from levyscreen.records.mapped.mapping import FILE, MEDS_COLUMNS, TIMESTAMP, UNITS, Time
+from levyscreen.records.units import canonical, is_unit
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -28,54 +34,52 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 # In the order of preference.
-STAY = _names("stay_id icustay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id stay")
-SUBJECT = _names("subject_id subject patient_id patient person_id pid record_id record caseid episode_id series_id id")
+STAY = _names(
+    """stay_id icustay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id stay encounter
+    fallnummer fall_id fallnr aufnahmenummer aufnahme_id case_number csn"""
+)
+SUBJECT = _names(
+    """subject_id subject patient_id patient person_id pid record_id record caseid episode_id series_id patienten_id
+    patientennummer patientnr pat_id patnr mrn uniquepid id"""
+)
 TIME = _names(
     """time charttime chart_time timestamp datetime date_time measured_at measurement_datetime observation_time
-    observationoffset labresultoffset offset hours hour iculos time_hours minutes minute storetime date"""
+    observationoffset labresultoffset offset hours hour iculos time_hours minutes minute zeitpunkt zeitstempel
+    messzeitpunkt messzeit abnahmezeit datum_zeit datum_uhrzeit zeit recorded_at result_time event_time collected_at
+    storetime date datum"""
+)
+TIME_PARTS = frozenset(
+    _names(
+        "time timestamp datetime date dt at offset hours hour hrs minutes mins seconds secs days zeit zeitpunkt datum"
+        " stunden minuten sekunden"
+    )
 )
 VARIABLE = _names(
-    "variable parameter code item itemid concept_code concept_id label name measurement feature signal test"
+    """variable parameter code item itemid concept_code concept_id label name measurement feature signal test labname
+    test_name analyte parameter_name variable_name item_name lab_name measurement_name observation_name observation
+    component component_name messgröße messwertname laborparameter bezeichnung vital_sign"""
 )
-VALUE = _names("value valuenum numeric_value value_as_number measurement_value result val")
-START = _names("intime icu_intime admittime admission_time admit_time admitdatetime icu_admission_time")
+VALUE = _names(
+    """valuenum numeric_value value_as_number value_num value_numeric value measurement_value labresult result
+    result_value test_value observation_value messwert wert ergebnis val"""
+)
+VALUE_UNIT = _names(
+    """valueuom unit units uom einheit value_unit unit_of_measure units_of_measure result_unit result_units
+    measurement_unit unit_source_value unit_name labmeasurenamesystem labmeasurenameinterface"""
+)
+START = _names(
+    """intime icu_intime admittime admission_time admit_time admitdatetime icu_admission_time admission_datetime
+    admission_date admit_date hospital_admission_time icu_start visit_start_datetime aufnahmezeit aufnahmezeitpunkt
+    aufnahmedatum aufnahme"""
+)
 # Never a reading: outcomes, counters, other ids, and what says where somebody lay.
 NO_READING = _names(
     """sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index unnamed0
     recordid outtime dischtime storetime itemid hadm_id stay_id icustay_id"""
 )
-_SLASHED = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")
-_CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "%I:%M %p")
-_DIGITS = "%Y%m%d%H%M%S"
-FORMATS = (
-    "%d.%m.%Y %H:%M:%S:%f",
-    "%d.%m.%Y %H:%M:%S",
-    "%d.%m.%Y %H:%M",
-    "%d.%m.%y %H:%M:%S",
-    "%d.%m.%y %H:%M",
-    "%d.%m.%Y, %H:%M",
-    "%d.%m.%Y",
-    *(f"{day} {clock}" for day in _SLASHED for clock in _CLOCKS),
-    *_SLASHED,
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M",
-    "%Y-%m-%d %I:%M:%S %p",
-    "%Y-%m-%d %I:%M %p",
-    "%d-%m-%Y %H:%M:%S",
-    "%d-%m-%Y %H:%M",
-    "%d-%b-%Y %H:%M:%S",
-    "%d-%b-%Y %H:%M",
-    "%d-%b-%y %H:%M:%S",
-    "%d-%b-%y %H:%M",
-    "%d %b %Y %H:%M:%S",
-    "%d %b %Y %H:%M",
-    "%b %d %Y %I:%M%p",
-    _DIGITS,
-    "%d%b%Y:%H:%M:%S",
-)
-LOOKED_AT = 200  # texts, to tell their format
-FEW = 20  # of these, to tell which formats are worth a trial
-MOST = 0.9  # of the texts, at least, that are in a column's format
+NO_START = _names("outtime dischtime discharge_time storetime dob dod deathtime date_of_birth date_of_death birth_date")
+MOST_NUMERIC = 3  # columns of numbers in a long table that its columns' names do not tell
+MOST_WAIT = 60 * 24 * 3.6e9  # microseconds from an admission to a reading
 
 
 @dataclass(frozen=True)
@@ -88,46 +92,132 @@ class Roles:
     time: str
     variable: str | None
     value: str | None
+    value_unit: str | None  # column of the values' units
     start: str | None  # column of admission times
     unit: str | float  # of time
     format: str | None
-    sure: bool  # whether record and time were known by name
+    sure_record: bool = True  # whether it was known by name, and so on
+    sure_time: bool = True
+    sure_kind: bool = True
+    sure_start: bool = True
 
 
 def guess_roles(profile: Profile) -> Roles | None:
     """The roles of a source's columns; None where no column can be a time."""
     names = list(profile.columns)
+    stay, subject = _named(names, STAY), _named(names, SUBJECT)
+    uom = _unit_column(profile, names)
     if profile.kind == "meds":
-        stay = _named(names, STAY)
-        return Roles("meds", stay or "subject_id", "subject_id", "time", *_meds(names), None, TIMESTAMP, None, True)
-    time = _named(names, TIME) or _by_content(profile, names, lambda c: _time_unit(c, "") is not None)
+        found = (MEDS_COLUMNS["variable"], MEDS_COLUMNS["value"], uom)
+        return Roles("meds", stay or "subject_id", "subject_id", "time", *found, None, TIMESTAMP, None)
+    record = stay or subject or (FILE if profile.files > 1 else None)
+    time = _time_column(profile, names, record)
     if time is None:
         return None
-    stay, subject = _named(names, STAY), _named(names, SUBJECT)
-    record = stay or subject
-    if record is None:
-        record = FILE if profile.files > 1 else _by_content(profile, [n for n in names if n != time], _repeats)
-    variable, value = _named(names, VARIABLE), _named(names, VALUE)
-    long = variable is not None and value is not None and variable != value
-    start = _named(names, START)
-    rest = [n for n in names if n not in (record, subject, time, start)]
-    found = _time_unit(profile.columns[time], time) or ("hours", None)
+    record = record or _by_content(profile, [n for n in names if n != time], repeats) or names[0]
+    unit = time_unit(profile.columns[time], time) or ("hours", None)
+    start = _start(profile, record, time, unit)
+    rest = [n for n in names if n not in (record, subject, time, start, uom)]
+    variable, value, sure_kind = _long(profile, rest, record, time, uom is not None)
+    long = variable is not None and value is not None
     return Roles(
         kind="long" if long else "wide",
-        record=record or names[0],
+        record=record,
         subject=subject if stay and subject != stay else None,
         time=time,
-        variable=variable if long else _by_content(profile, rest, _qualifies) if profile.header else None,
-        value=value if long else None,
-        start=start if start and _time_unit(profile.columns[start], start) == found else None,
-        unit=found[0],
-        format=found[1],
-        sure=bool((stay or subject or record == FILE) and _named(names, TIME)),
+        variable=variable if long else _by_content(profile, rest, qualifies) if profile.header else None,
+        value=value,
+        value_unit=uom if long else None,
+        start=start,
+        unit=unit[0],
+        format=unit[1],
+        sure_record=bool(stay or subject or record == FILE),
+        sure_time=_named(names, TIME) is not None,
+        sure_kind=sure_kind or not long,
+        sure_start=start is None or short(start) in START,
     )
 
 
-def _meds(names: Iterable[str]) -> tuple[str, str]:
-    return MEDS_COLUMNS["variable"], MEDS_COLUMNS["value"]
+def _time_column(profile: Profile, names: list[str], record: str | None) -> str | None:
+    """By its name, a part of it, or what is in it: rather one that changes within records than a time of admission."""
+    named = _named(names, TIME)
+    if named is not None:
+        return named
+    free = [n for n in names if n != record and short(n) not in (*START, *NO_START)]
+    parts = [n for n in free if tokens(n) & TIME_PARTS and time_unit(profile.columns[n], n) is not None]
+    by_content = [n for n in free if time_unit(profile.columns[n], "") is not None]
+    for found in (parts, by_content):
+        for name in found:
+            if not is_constant(profile, record, name):
+                return name
+    return next(iter(parts + by_content), None)
+
+
+def _start(profile: Profile, record: str, time: str, unit: tuple[str | float, str | None]) -> str | None:
+    """A column of admission times: by its name or, of timestamps, constant within records and the last before them."""
+    names = [n for n in profile.columns if n not in (record, time)]
+    named = _named(names, START)
+    if named is not None and time_unit(profile.columns[named], named) == unit:
+        return named
+    if unit[0] != TIMESTAMP:
+        return None
+    at = Time(TIMESTAMP, UNITS["microseconds"], unit[1], "first", None, None)
+    read = times(profile.columns[time], time, at).time
+    waits = {}
+    for name in names:
+        if short(name) in NO_START or pt.is_nested(profile.columns[name].type):
+            continue
+        if is_constant(profile, record, name) and time_unit(profile.columns[name], "") == unit:
+            wait = read - times(profile.columns[name], name, at).time
+            if np.isfinite(wait).any() and np.nanquantile(wait, 0.05) >= 0 and np.nanmedian(wait) < MOST_WAIT:
+                waits[name] = float(np.nanmedian(wait))
+    return min(waits, key=lambda name: waits[name]) if waits else None
+
+
+# Long or wide -------------------------------------------------------------------------------------------------------
+
+
+def _long(
+    profile: Profile, names: list[str], record: str, time: str, told: bool
+) -> tuple[str | None, str | None, bool]:
+    """Columns of names and of values of a long table, and whether their names say so; none of a wide table.
+
+    `told`: whether a column says units, as only a long table's does.
+    """
+    variable, value = _named(names, VARIABLE), _named(names, VALUE)
+    if variable is not None and value is not None:
+        return variable, value, True
+    numeric = [n for n in names if is_numeric(profile.columns[n]) and not counts_rows(profile.columns[n], n)]
+    numeric = [n for n in numeric if not is_constant(profile, record, n) and not tokens(n) & TIME_PARTS]
+    numeric = [
+        n for n in numeric if n != variable and short(n) not in NO_READING and time_unit(profile.columns[n], "") is None
+    ]
+    worded = [n for n in names if names_things(profile.columns[n]) or (told and n == variable)]
+    if not worded or not 1 <= len(numeric) <= MOST_NUMERIC or any(known_as(n) for n in numeric):
+        return None, None, True
+    known = {n: known_words(profile.columns[n]) for n in worded}
+    variable = variable if variable in worded else max(worded, key=lambda n: known[n])
+    told = told or value is not None or known[variable] >= 0.3
+    if not told and (len(numeric) > 1 or shared(profile, record, time) < 0.3):
+        return None, None, True
+    fractions = [n for n in numeric if has_fractions(profile.columns[n])]
+    return variable, value if value in numeric else (fractions or numeric)[0], False
+
+
+def _unit_column(profile: Profile, names: list[str]) -> str | None:
+    """A column that says units, by its name; one that may be of care units, by most of what it says too."""
+    for known in VALUE_UNIT:
+        name = _named(names, (known,))
+        if name is None or pt.is_nested(profile.columns[name].type):
+            continue
+        found = words(profile.columns[name])
+        said = [i for i, word in enumerate(found.words) if canonical(word)]
+        rows = np.bincount(found.which, minlength=len(found.words))
+        units = [i for i in said if is_unit(found.words[i]) or known not in ("unit", "units")]
+        if rows[units].sum() > 0.5 * rows[said].sum():
+            return name
+    free = [n for n in names if short(n) not in (*VARIABLE, *VALUE)]
+    return None if profile.kind == "meds" else _by_content(profile, free, says_units)
 
 
 def _named(names: Iterable[str], known: Iterable[str]) -> str | None:
@@ -137,103 +227,3 @@ def _named(names: Iterable[str], known: Iterable[str]) -> str | None:
 
 def _by_content(profile: Profile, names: Iterable[str], fits: Callable[[pa.Array], bool]) -> str | None:
     return next((name for name in names if fits(profile.columns[name])), None)
-
-
-def _repeats(column: pa.Array) -> bool:
-    """Whether a column may name records: some labels, each of several rows."""
-    found = words(column)
-    return 0 < len(found.words) - 1 <= len(column) / 2
-
-
-def _qualifies(column: pa.Array) -> bool:
-    """Whether a text says whose value a row holds: a few words, of which neighbouring rows have different ones."""
-    if not pt.is_string(column.type):
-        return False
-    found = words(column)
-    changes = float((np.diff(found.which) != 0).mean()) if len(column) > 1 else 0.0
-    return 2 <= len(found.words) - 1 <= 50 and changes > 0.5
-
-
-def _time_unit(column: pa.Array, name: str) -> tuple[str | float, str | None] | None:
-    """Unit and format of a column of times; None where it is none."""
-    kind = column.type
-    if pt.is_timestamp(kind) or pt.is_date(kind):
-        return TIMESTAMP, None
-    if pt.is_duration(kind):
-        return "hours", None
-    if pt.is_string(kind) or pt.is_large_string(kind):
-        texts = _some_texts(column)
-        if _share(texts, CLOCK, None) >= MOST:
-            return CLOCK, None
-        form, share = _best_format(texts)
-        if share >= MOST:
-            # fromisoformat takes a plain number of eight digits for a date
-            return None if all(text.isdigit() for text in texts) and form is None and not name else (TIMESTAMP, form)
-    elif not (pt.is_integer(kind) or pt.is_floating(kind)):
-        return None
-    found = numbers(column, name)
-    value = found.value[found.refusal == FINE]
-    if 2 * len(value) < (~found.empty).sum():
-        return (TIMESTAMP, None) if name else None  # in a form that nobody knows
-    return _number_unit(value, name)
-
-
-def _some_texts(column: pa.Array) -> list[str]:
-    """Distinct texts of a column, evenly spaced."""
-    texts = [word for word in words(column).words if word.lower() not in EMPTY]
-    return texts[:: max(1, len(texts) // LOOKED_AT)]
-
-
-def _best_format(texts: list[str]) -> tuple[str | None, float]:
-    """The format that most texts have, the first of several, None for ISO 8601; and how many have it."""
-    few = texts[:: max(1, len(texts) // FEW)]
-    worth = [form for form in (None, *FORMATS) if _share(few, TIMESTAMP, form) >= 0.5]
-    return max(
-        ((form, _share(texts, TIMESTAMP, form)) for form in worth), key=lambda each: each[1], default=(None, 0.0)
-    )
-
-
-def _share(texts: list[str], unit: str, form: str | None) -> float:
-    """How many of the texts are such times."""
-    if form == _DIGITS:  # strptime would take many a number for digits of a time
-        texts = [text if len(text) == 14 else "" for text in texts]
-    read = [clock_minutes(text) if unit == CLOCK else microseconds(text, form) for text in texts]
-    return float(np.mean(~np.isnan(read))) if read else 0.0
-
-
-def unread_form(column: pa.Array, unit: str | float, form: str | None) -> str | None:
-    """The commonest form of a column's texts where most of them are no timestamps of this format, and else None.
-
-    A form has 0 for each digit and a for each letter: no patient's time stands in it.
-    """
-    if unit != TIMESTAMP or not (pt.is_string(column.type) or pt.is_large_string(column.type)):
-        return None
-    texts = _some_texts(column)
-    if not texts or _share(texts, TIMESTAMP, form) >= 0.5:
-        return None
-    forms = Counter("".join("0" if c.isdigit() else "a" if c.isalpha() else c for c in text) for text in texts)
-    return printable(forms.most_common(1)[0][0])[:40]
-
-
-def _number_unit(value: np.ndarray, name: str) -> tuple[str | float, str | None] | None:
-    if not len(value):
-        return None
-    middle = float(np.median(np.abs(value)))
-    epochs = (
-        (9e8, 3e9, "seconds"),
-        (9e11, 3e12, "milliseconds"),
-        (9e14, 3e15, "microseconds"),
-        (9e17, 3e18, "nanoseconds"),
-    )
-    for low, high, unit in epochs:
-        if low <= middle <= high:
-            return unit, None
-    if 5e17 <= middle <= 7e17:
-        return 1e-7, None  # ticks of 100 ns since the year 1
-    by_name = (("sec", "seconds"), ("min", "minutes"), ("offset", "minutes"), ("day", "days"), ("hour", "hours"))
-    for part, unit in by_name:
-        if part in short(name):
-            return unit, None
-    if not name:  # asked of a column that no name says to be a time
-        return None
-    return ("hours" if float(np.quantile(value, 0.99)) <= 2000 else "minutes"), None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from levyscreen.records.drafted.aliases import FACT_ALIASES, known_as
-from levyscreen.records.drafted.guess import Entry, Guess
+from levyscreen.records.drafted.guess import Guess
+from levyscreen.records.drafted.pooling import Entry, pooled
 from levyscreen.records.drafted.profile import DYNAMIC, by_code, look
 from levyscreen.records.mapped.cells import words
-from levyscreen.records.units import likely
 
 STATIC = "sta.parquet"
 
@@ -26,8 +26,10 @@ def static_facts(guess: Guess) -> tuple[Path, dict[str, list[Entry]]] | None:
         return None
     names = [name for name in profile.columns if known_as(name) in FACT_ALIASES and name != record]
     found: dict[str, list[Entry]] = {}
-    for code, seen in by_code(profile, words(profile.columns[record]), None, names, wide=True).items():
-        name = str(known_as(code))
+    for seen in by_code(profile, words(profile.columns[record]), None, names, wide=True):
+        name = str(known_as(seen.code))
         if name not in guess.facts and name not in found:
-            found[name] = [Entry((seen,), likely(name, seen.quantiles()[1])[1])]
+            entries = [Entry((seen,), "")] if name == "gender" else pooled(name, [seen], {})
+            found[name] = [entry for entry in entries if not entry.strange]
+    found = {name: entries for name, entries in found.items() if entries}
     return (path, found) if found else None

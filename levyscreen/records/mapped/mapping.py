@@ -19,6 +19,7 @@ from levyscreen.errors import CohortError
 from levyscreen.names import file_name, printable
 from levyscreen.records.mapped.text import Form
 from levyscreen.records.mapped.toml_table import Table
+from levyscreen.records.units import canonical, same_unit
 from levyscreen.variables import Repair, Variable, VariableSet
 
 SUFFIX = ".toml"
@@ -52,6 +53,11 @@ class Rule:
     factor: float = 1.0
     offset: float = 0.0
     values: Dict[str, float] = field(default_factory=dict)
+    units: tuple[str, ...] | None = None  # that the unit column must say; None takes those that no other rule takes
+
+    def takes(self, unit: str) -> bool:
+        """Whether values in that unit are of this rule, however the unit is written."""
+        return self.units is None or any(same_unit(unit, own, self.name) for own in self.units)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ class Columns:
     time: str
     variable: str | None  # of a wide table: qualifies the columns, whose codes are then 'qualifier/column'
     value: str | None  # None of a wide table
+    unit: str | None = None  # says each value's unit, for rules with units
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,8 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
     if not variables:
         raise top.error("variables", "names no variable: give each its own table, for instance [variables.HR]")
     entries |= {key: facts.table(key) for key in facts.keys(FACTS)}
-    rules = [rule for target, (key, table) in enumerate(entries.items()) for rule in _rules(table, key, target, wide)]
+    told = columns.unit is not None
+    rules = [r for target, (key, table) in enumerate(entries.items()) for r in _rules(table, key, target, wide, told)]
     ignore = top.table("ignore", {})
     found = Mapping(
         path=path,
@@ -218,12 +226,14 @@ def _columns(table: Table, kind: str) -> Columns:
         time=table.text("time", usual.get("time", "")) or "",
         variable=table.text("variable", usual.get("variable")),
         value=table.text("value", usual.get("value")),
+        unit=table.text("unit", None),
     )
     for key in ("record", "time", *(() if kind == "wide" else ("variable", "value"))):
         if not getattr(found, key):
             raise table.error(key, f"is missing: name the column that holds the {key}")
-    if kind == "wide" and found.value is not None:
-        raise table.error("value", "is no key of a wide table, whose columns are the variables: delete it")
+    for key in ("value", "unit"):
+        if kind == "wide" and getattr(found, key) is not None:
+            raise table.error(key, "is no key of a wide table, whose columns are the variables: delete it")
     table.done()
     return found
 
@@ -265,11 +275,15 @@ def _repair(table: Table) -> Repair | None:
     return found
 
 
-def _rules(table: Table, name: str, target: int, wide: bool) -> list[Rule]:
-    """The rule of a table, and those under its key `also`, whose codes come in other units."""
+def _rules(table: Table, name: str, target: int, wide: bool, told: bool) -> list[Rule]:
+    """The rule of a table, and those under its key `also`, whose codes come in other units; told by a column or not."""
     tables = [table, *table.tables("also")]
     rules = [_rule(each, name, target, wide) for each in tables]
-    for each in tables:
+    for each, rule in zip(tables, rules, strict=True):
+        if rule.units == ():
+            raise each.error("units", "is empty, and so takes no value: delete it to take every unit")
+        if rule.units is not None and not told:
+            raise each.error("units", "is for a table that says units: name that column as unit under [columns]")
         each.done()
     return rules
 
@@ -279,7 +293,8 @@ def _rule(table: Table, name: str, target: int, wide: bool) -> Rule:
     factor, offset = table.number("factor", 1.0), table.number("offset", 0.0)
     if factor == 0:
         raise table.error("factor", "is 0, which would make every value the same")
-    return Rule(name, target, (name,) if codes is None else codes, factor, offset, _values(table))
+    units = table.texts("units", None)
+    return Rule(name, target, (name,) if codes is None else codes, factor, offset, _values(table), units)
 
 
 def _codes(table: Table, wide: bool) -> tuple[str, ...] | None:
@@ -299,40 +314,51 @@ def _values(table: Table) -> dict[str, float]:
 
 
 def _refuse_a_code_twice(top: Table, rules: list[Rule]) -> None:
-    taken: dict[str, str] = {}
+    """Raises CohortError where two rules take the same code in the same unit, or both in those that no other takes."""
+    taken: dict[tuple[str, str | None], str] = {}
     for rule in rules:
+        units = {None} if rule.units is None else {canonical(unit, rule.name) for unit in rule.units}
         for code in rule.codes:
-            if taken.get(code) == rule.name:
-                raise top.error("variables", f"gives {rule.name} the code {code!r} twice: keep one")
-            if code in taken:
-                raise top.error("variables", f"gives the code {code!r} to {taken[code]} and to {rule.name}: keep one")
-            taken[code] = rule.name
+            for unit in units:
+                said = f"the code {code!r}" + (f" in {unit or 'no unit'}" if unit is not None else "")
+                other = taken.get((code, unit))
+                if other == rule.name:
+                    raise top.error("variables", f"gives {rule.name} {said} twice: keep one")
+                if other is not None:
+                    raise top.error("variables", f"gives {said} to {other} and to {rule.name}: keep one")
+                taken[code, unit] = rule.name
 
 
 class Codes:
-    """Which rule a code falls under: an exact one before a pattern, a variable before what is ignored."""
+    """Which rule a code and its unit fall under: an exact code before a pattern, a variable before what is ignored."""
 
     UNKNOWN, IGNORED = -1, -2
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
-        self._exact = {code: i for i, rule in enumerate(mapping.rules) for code in rule.codes}
+        self._exact: dict[str, list[int]] = {}
+        for i, rule in enumerate(mapping.rules):
+            for code in rule.codes:
+                self._exact.setdefault(code, []).append(i)
         self._patterns = [
             (pattern(code), i) for i, rule in enumerate(mapping.rules) for code in rule.codes if "*" in code
         ]
         self._ignored = [pattern(code) for code in mapping.ignored]
-        self._known: dict[str, int] = {}
+        self._known: dict[tuple[str, str], int] = {}
 
-    def rule(self, code: str) -> int:
+    def rule(self, code: str, unit: str = "") -> int:
         """Position in the mapping's rules, UNKNOWN or IGNORED. Raises CohortError where two patterns fit."""
-        if code not in self._known:
-            self._known[code] = self._look_up(code)
-        return self._known[code]
+        if (code, unit) not in self._known:
+            self._known[code, unit] = self._look_up(code, unit)
+        return self._known[code, unit]
 
-    def _look_up(self, code: str) -> int:
-        if code in self._exact:
-            return self._exact[code]
-        fitting = sorted({i for form, i in self._patterns if form.fullmatch(code)})
+    def label(self, code: str, unit: str) -> str:
+        """What a value is called in a note: by its unit too, where that is why no rule takes it."""
+        return in_unit(code, unit) if code and (code in self._exact or self._fitting(code)) else code
+
+    def _look_up(self, code: str, unit: str) -> int:
+        named = self._exact.get(code) or self._fitting(code)
+        fitting = self._taking(named, unit)
         if len(fitting) > 1:
             names = " and ".join(self.mapping.rules[i].name for i in fitting)
             raise CohortError(
@@ -340,7 +366,22 @@ class Codes:
             )
         if fitting:
             return fitting[0]
-        return self.IGNORED if any(form.fullmatch(code) for form in self._ignored) else self.UNKNOWN
+        called = in_unit(code, unit) if named else code
+        return self.IGNORED if any(form.fullmatch(called) for form in self._ignored) else self.UNKNOWN
+
+    def _fitting(self, code: str) -> list[int]:
+        return sorted({i for form, i in self._patterns if form.fullmatch(code)})
+
+    def _taking(self, named: list[int], unit: str) -> list[int]:
+        """Of some rules those that take a unit: by name or, where none does, whatever it is."""
+        rules = self.mapping.rules
+        by_name = [i for i in named if rules[i].units is not None and rules[i].takes(unit)]
+        return by_name or [i for i in named if rules[i].units is None]
+
+
+def in_unit(code: str, unit: str) -> str:
+    """A code and the unit of some of its values, as notes and [ignore] name them."""
+    return f"{code} [{unit or 'no unit'}]"
 
 
 def pattern(code: str) -> re.Pattern[str]:

@@ -41,16 +41,16 @@ class Strips:
         if self.mapping.kind != "wide":
             assert columns.variable is not None  # see mapping
             assert columns.value is not None
-            yield self._strip(
-                words(block.columns[columns.variable]), block.columns[columns.value], columns.value, False
-            )
+            code = words(block.columns[columns.variable])
+            code, rule = self._ruled(code, None if columns.unit is None else words(block.columns[columns.unit]))
+            yield self._strip(code, rule, block.columns[columns.value], columns.value, False)
             return
         qualifier = None if columns.variable is None else words(block.columns[columns.variable])
         for name in self.measured(block.columns):
             code = (
                 Words(np.zeros(len(block.row), np.int64), [name]) if qualifier is None else _qualified(qualifier, name)
             )
-            yield self._strip(code, block.columns[name], name, True)
+            yield self._strip(*self._ruled(code), block.columns[name], name, True)
 
     def measured(self, names: Iterable[str]) -> list[str]:
         """Of a wide table's columns those that are no record, subject or time."""
@@ -61,12 +61,30 @@ class Strips:
     def needed(self, names: list[str]) -> list[str]:
         """The columns to read of those there are, and those that should be there."""
         columns, time = self.mapping.columns, self.mapping.time
-        roles = [columns.record, columns.subject, columns.time, columns.variable, time.column, columns.value]
+        roles = [
+            columns.record,
+            columns.subject,
+            columns.time,
+            columns.variable,
+            time.column,
+            columns.value,
+            columns.unit,
+        ]
         found = [name for name in dict.fromkeys(roles) if name is not None and name != FILE]
         return found + (self.measured(names) if self.mapping.kind == "wide" else [])
 
-    def _strip(self, code: Words, column: pa.Array, name: str, wide: bool) -> Strip:
-        rule = np.array([self.codes.rule(word) for word in code.words])[code.which]
+    def _ruled(self, code: Words, unit: Words | None = None) -> tuple[Words, NDArray[np.int64]]:
+        """The rule of each row, (N,), and its code, which names the unit too where no rule takes that unit."""
+        if unit is None:
+            return code, np.array([self.codes.rule(word) for word in code.words])[code.which]
+        pairs, which = np.unique(code.which * len(unit.words) + unit.which, return_inverse=True)
+        said = [(code.words[i], unit.words[j]) for i, j in zip(*divmod(pairs, len(unit.words)), strict=True)]
+        rules = np.array([self.codes.rule(*pair) for pair in said], dtype=np.int64)
+        names = [self.codes.label(*pair) if rule < 0 else pair[0] for pair, rule in zip(said, rules, strict=True)]
+        distinct = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        return Words(np.array([distinct[name] for name in names], np.int64)[which], [*distinct, ""]), rules[which]
+
+    def _strip(self, code: Words, rule: NDArray[np.int64], column: pa.Array, name: str, wide: bool) -> Strip:
         if (rule < 0).all():  # whatever it holds, nobody reads it
             return Strip(code, rule, _unread(len(rule)), _filled(column) if wide else np.ones(len(rule), bool))
         found = self._with_texts(numbers(column, name, self.mapping.decimal), rule, code, column)

@@ -12,9 +12,9 @@ import pytest
 from levyscreen.errors import CohortError
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.cohort import Cohort
+from levyscreen.records.drafted.clocks import unread_form
 from levyscreen.records.drafted.draft import draft
 from levyscreen.records.drafted.guess import guess
-from levyscreen.records.drafted.roles import unread_form
 from levyscreen.records.drafted.sniff import sniff
 from levyscreen.records.mapped.mapping import Mapping, parse_mapping
 from levyscreen.records.mapped.tables import TableFile

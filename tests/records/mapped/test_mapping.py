@@ -150,5 +150,6 @@ def test_a_code_that_fits_two_patterns_is_an_error():
 def test_the_example_of_the_documents_is_a_mapping():
     page = (Path(__file__).parents[3] / "docs/mapping.md").read_text()
     found = parsed(page.split("```toml\n")[1].split("```")[0])
-    assert found.variables.names == ("HR", "Temp")
+    assert found.variables.names == ("HR", "Temp", "Glucose")
+    assert (found.columns.unit, found.rules[4].units, found.rules[4].factor) == ("valueuom", ("mmol/L",), 18.016)
     assert (found.time.column, found.ignored, found.facts) == ("intime", ("DIAGNOSIS//*",), ("gender",))

@@ -308,7 +308,7 @@ def test_two_ids_of_one_number_are_an_error_that_names_no_id(tmp_path, monkeypat
     message = r"two ids of 'id' stand for one number \(7 and 007, or by rare chance two texts\)"
     with pytest.raises(CohortError, match=message) as raised:
         read(tmp_path, [("0041", 0, "HR", 80), ("41", 0, "HR", 80)])
-    assert "41" not in str(raised.value)
+    assert "41" not in str(raised.value).replace(str(tmp_path), "")  # whose name is a number that counts up
     monkeypatch.setattr(register, "HASH_DIGITS", 0)
     with pytest.raises(CohortError, match=message):
         read(tmp_path, [("a", 0, "HR", 80), ("b", 0, "HR", 80)])

@@ -1,0 +1,99 @@
+"""What was seen under each code, sorted out: variables, descriptors, what is ignored, and what stays unmapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from levyscreen.names import printable
+from levyscreen.records.drafted.aliases import FACT_ALIASES, known_as, of_any_site, short
+from levyscreen.records.drafted.contents import counts_rows
+from levyscreen.records.drafted.pooling import Entry, pooled
+from levyscreen.records.drafted.profile import Profile, Seen
+from levyscreen.records.drafted.roles import NO_READING, Roles
+from levyscreen.records.mapped.mapping import in_unit
+
+MOST_VARIABLES = 200
+LEAST_VALUES = 20  # under a code that is not known by name
+EICU_VITALS = {"patientunitstayid", "observationoffset"}
+
+
+class Sorted:
+    """What was seen, sorted out into variables, descriptors, what is ignored, and what is left."""
+
+    def __init__(self, profile: Profile, roles: Roles, described: dict[str, str]) -> None:
+        self.profile, self.roles, self.described = profile, roles, described
+        self.variables: dict[str, list[Entry]] = {}
+        self.facts: dict[str, list[Entry]] = {}
+        self.ignored: list[str] = []
+        self.left: list[Seen] = []
+        self.doubts: dict[str, str] = {}
+
+    def take(self, seen: Sequence[Seen]) -> None:
+        """Everything that was seen; the most frequent codes first."""
+        variables: dict[str, list[Seen]] = {}
+        facts: dict[str, list[Seen]] = {}
+        for each in sorted(seen, key=lambda s: -s.count):
+            name = self._name(each)
+            is_number = each.numeric > 0.5 * each.count
+            if name in FACT_ALIASES:
+                facts.setdefault(name, []).append(each)
+            elif self._is_ignored(each, name, is_number):
+                self.ignored.append(each.code)
+            elif is_number and (name or each.count >= LEAST_VALUES) and len(variables) < MOST_VARIABLES:
+                variables.setdefault(name or variable_name(each.code), []).append(each)
+            else:
+                self.left.append(each)
+        for name, found in facts.items():
+            entries = pooled(name, found, self.described) if name != "gender" else [Entry(tuple(found), "")]
+            self.facts[name] = [e for e in entries if not e.strange]
+            self.left += [s for e in entries if e.strange for s in e.seen]
+        self.facts = {name: entries for name, entries in self.facts.items() if entries}
+        pools = {name: pooled(name, found, self.described) for name, found in variables.items()}
+        for name, pool in pools.items():
+            self.variables[name] = [e for e in pool if not e.strange] or pool[:1]
+        for name, pool in pools.items():
+            self._keep_apart(name, pool[len(self.variables[name]) :])
+        self.doubts |= _doubts(self.variables, self.described)
+
+    def _name(self, seen: Seen) -> str | None:
+        name = known_as(seen.code, self.described.get(seen.code, ""))
+        if name == "SaO2" and self.roles.kind == "wide" and self._is_eicus():
+            self.doubts["SpO2"] = "in eICU's table of vital signs sao2 is of pulse oximetry"
+            return "SpO2"
+        return name
+
+    def _is_eicus(self) -> bool:
+        return {short(name) for name in self.profile.columns} >= EICU_VITALS
+
+    def _is_ignored(self, seen: Seen, name: str | None, is_number: bool) -> bool:
+        wide = self.roles.kind == "wide"
+        if short(seen.code.rsplit("/", 1)[-1]) in NO_READING or (wide and not name and not is_number):
+            return True
+        column = self.profile.columns.get(seen.code)
+        return wide and not name and column is not None and counts_rows(column, seen.code)
+
+    def _keep_apart(self, name: str, strange: list[Entry]) -> None:
+        """What comes in units from which no way to the variable's own is known."""
+        for entry in strange:
+            apart = variable_name(in_unit(name, entry.unit))
+            if sum(s.count for s in entry.seen) < LEAST_VALUES or apart in self.variables:
+                self.left += entry.seen
+            else:
+                self.variables[apart] = [entry]
+
+
+def _doubts(variables: dict[str, list[Entry]], described: dict[str, str]) -> dict[str, str]:
+    """Of pressures for which no code says where they were measured, where no cuff's are in the table beside them."""
+    if {"NISysABP", "NIDiasABP", "NIMAP"} & set(variables):
+        return {}
+    return {
+        name: f"taken for the invasive pressure; if a cuff measured it, name it {by_cuff}"
+        for name, by_cuff in (("SysABP", "NISysABP"), ("DiasABP", "NIDiasABP"), ("MAP", "NIMAP"))
+        for entries in [variables.get(name, [])]
+        if any(of_any_site(s.code, described.get(s.code, "")) for e in entries for s in e.seen)
+    }
+
+
+def variable_name(code: str) -> str:
+    """A code as a variable's name: all of it shows, and nothing in it separates names in a list."""
+    return printable(code).replace(",", "_").replace(";", "_")
