@@ -51,8 +51,9 @@ def without_a_column(draw: Draw, table: pa.Table) -> pa.Table:
 
 def of_another_type(draw: Draw, table: pa.Table) -> pa.Table:
     i = _column(draw, table)
-    kind = pa.large_string() if pa.types.is_string(table.field(i).type) else pa.float64()
-    other = pa.float32() if table.field(i).type == kind else kind
+    own = table.field(i).type
+    kind = pa.large_string() if pa.types.is_string(own) else pa.int64() if pa.types.is_timestamp(own) else pa.float64()
+    other = pa.float32() if own == kind else kind
     return table.set_column(i, table.field(i).name, table.column(i).cast(other, safe=False))
 
 
