@@ -15,7 +15,8 @@ from levyscreen.records.drafted.guess import SEXES, Guess
 from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Seen
 from levyscreen.records.drafted.static import static_facts
-from levyscreen.records.mapped.mapping import FILE, TIMESTAMP, in_unit
+from levyscreen.records.mapped.codes import in_unit
+from levyscreen.records.mapped.mapping import FILE, TIMESTAMP
 from levyscreen.records.units import held_in
 
 CHECK = "CHECK"

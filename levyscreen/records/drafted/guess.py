@@ -16,7 +16,8 @@ from levyscreen.records.drafted.profile import Profile, Seen, by_code, look
 from levyscreen.records.drafted.roles import Roles, guess_roles
 from levyscreen.records.drafted.sorting import Sorted
 from levyscreen.records.mapped.cells import Words, times, words
-from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time, pattern
+from levyscreen.records.mapped.codes import pattern
+from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
 from levyscreen.records.mapped.meds import descriptions, is_meds
 
 LONG_RECORD = 5_000  # readings, beyond which windows are proposed

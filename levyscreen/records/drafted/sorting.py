@@ -10,7 +10,7 @@ from levyscreen.records.drafted.contents import counts_rows
 from levyscreen.records.drafted.pooling import Entry, pooled
 from levyscreen.records.drafted.profile import Profile, Seen
 from levyscreen.records.drafted.roles import NO_READING, Roles
-from levyscreen.records.mapped.mapping import in_unit
+from levyscreen.records.mapped.codes import in_unit
 
 MOST_VARIABLES = 200
 LEAST_VALUES = 20  # under a code that is not known by name

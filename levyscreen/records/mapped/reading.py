@@ -22,7 +22,8 @@ from levyscreen.records.cohort import Cohort
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.buckets import Buckets
 from levyscreen.records.mapped.cells import Times, has_other_decimal, ids, times, words
-from levyscreen.records.mapped.mapping import FILE, Codes, Columns, Mapping, Static, pattern
+from levyscreen.records.mapped.codes import Codes, pattern
+from levyscreen.records.mapped.mapping import FILE, Columns, Mapping, Static
 from levyscreen.records.mapped.register import Register
 from levyscreen.records.mapped.stays import parts_of
 from levyscreen.records.mapped.strips import Strip, Strips

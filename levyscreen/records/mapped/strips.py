@@ -15,7 +15,8 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
-from levyscreen.records.mapped.mapping import FILE, Codes, Mapping
+from levyscreen.records.mapped.codes import Codes
+from levyscreen.records.mapped.mapping import FILE, Mapping
 from levyscreen.records.mapped.tables import Block
 
 

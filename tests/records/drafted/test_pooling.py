@@ -9,7 +9,7 @@ import pytest
 
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.drafted.aliases import is_urea, known_as, unit_in
-from levyscreen.records.mapped.mapping import Codes
+from levyscreen.records.mapped.codes import Codes
 from levyscreen.records.units import is_unit, likely, same_unit
 from tests.records.drafted.test_sources import mapped, written
 

@@ -16,7 +16,8 @@ import pytest
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.drafted.draft import draft
 from levyscreen.records.drafted.guess import guess
-from levyscreen.records.mapped.mapping import Codes, Mapping, parse_mapping
+from levyscreen.records.mapped.codes import Codes
+from levyscreen.records.mapped.mapping import Mapping, parse_mapping
 
 START = datetime.datetime(2150, 1, 2, 3)
 Truth = dict[tuple[str, str], tuple[str, float]]  # (code, unit): variable and factor

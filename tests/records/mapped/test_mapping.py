@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from levyscreen.errors import CohortError
-from levyscreen.records.mapped.mapping import Codes, Mapping, Static, parse_mapping, read_mapping
+from levyscreen.records.mapped.codes import Codes
+from levyscreen.records.mapped.mapping import Mapping, Static, parse_mapping, read_mapping
 from levyscreen.records.mapped.text import Form
 
 WHOLE = """

@@ -11,7 +11,8 @@ import pytest
 
 from levyscreen.errors import CohortError
 from levyscreen.records.cache import read_cohort
-from levyscreen.records.mapped.mapping import Codes, Mapping, parse_mapping
+from levyscreen.records.mapped.codes import Codes
+from levyscreen.records.mapped.mapping import Mapping, parse_mapping
 
 TOLD = """
 source = "t.csv"
