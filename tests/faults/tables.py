@@ -59,7 +59,8 @@ def of_another_type(draw: Draw, table: pa.Table) -> pa.Table:
 
 def with_another_value(draw: Draw, table: pa.Table) -> pa.Table:
     """None, or one that no reader writes, in a cell that a reader relies on."""
-    relied = [n for n in table.column_names if n not in ("age", "gender", "height", "icu_type", "weight", "problem")]
+    facts = ("age", "gender", "height", "icu_type", "weight", "problem", "subject_id", "origin")
+    relied = [n for n in table.column_names if n not in facts]
     name = relied[int(draw.integers(len(relied)))]
     values, kind = table.column(name).to_pylist(), table.schema.field(name).type
     bad: tuple[Any, ...] = (None, float("nan"), float("inf"), -1.0)  # not 1e9: of an implausible line it may be true
