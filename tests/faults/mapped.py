@@ -232,6 +232,31 @@ def a_first_mapping_of_anything(draw: Draw, folder: Path) -> str | None:
     return None
 
 
+CANARIES = ("CANARYID", "98765.4321")
+
+
+def a_table_of_canaries(draw: Draw, folder: Path) -> str | None:
+    """No id and no value of a patient is in a note, a reject or an error, whatever the damage."""
+    plain = [row.split(",") for row in table(draw).decode().splitlines()[1:]]
+    rows = [",".join([CANARIES[0] + row[0], *row[1:3], CANARIES[1]]) for row in plain]
+    header = [",".join(HEADER)] if draw.integers(4) else []
+    data = "\n".join([*header, *rows, ""]).encode()
+    (folder / "t.csv").write_bytes(mutated(draw, data, data, 2) if draw.integers(4) else data)
+    (folder / "m.toml").write_text(MAPPING)
+    said = ""
+    for work in (lambda: _said_of_reading(folder / "m.toml"), lambda: str(guess(folder / "t.csv").roles)):
+        try:
+            said += work()
+        except CohortError as error:
+            said += str(error)
+    return next((f"{canary} in: {said[:200]}" for canary in CANARIES if canary in said), None)
+
+
+def _said_of_reading(path: Path) -> str:
+    found = read_cohort(path, cache=False)
+    return f"{found.notes} {found.records['problem'].to_pylist()} {found.rejects.to_pylist()}"
+
+
 TYPES = (
     *(pa.int8(), pa.int64(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.bool_(), pa.null()),
     *(pa.large_string(), pa.binary(), pa.date32(), pa.timestamp("ns"), pa.timestamp("s", "UTC"), pa.duration("ms")),
@@ -278,6 +303,11 @@ ROWS: tuple[Row, ...] = (
         "a Parquet table of somebody's own, of any types, nulls, bytes",
         "refused by its name, or every value counted",
         *(a_damaged_parquet_table, 40, 1000),
+    ),
+    Row(
+        "a damaged table whose ids and values are canaries",
+        "0 canaries in notes, rejects and errors",
+        *(a_table_of_canaries, 60, 1000),
     ),
     Row(
         "a mapping damaged in any way",

@@ -10,6 +10,7 @@ import difflib
 import gzip
 import io
 import os
+import re
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -31,6 +32,7 @@ from levyscreen.records.mapped.text import MOST_BYTES, Form, Lines, lines_of, ma
 DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".psv": "|"}
 PARQUET = ".parquet"
 PACKED = ".gz"
+_VALUE = re.compile(r"^\s*[+-]?[0-9]+\s*$|[0-9][-/.:,][0-9]|[\r\n]")
 BLOCK_BYTES = MOST_BYTES
 BLOCK_ROWS = 1 << 16
 MEDS_DATA = "data"
@@ -170,7 +172,8 @@ class TableReader:
         found = self.first_row if self.form.header is None else list(self.form.header)
         twice = sorted({name for name in found if found.count(name) > 1 and name})
         if twice:
-            raise CohortError(f"{self.file.path}: has the column {twice[0]!r} twice: rename one of them")
+            called = "a column" if _may_be_values(found) else f"the column {twice[0]!r}"
+            raise CohortError(f"{self.file.path}: has {called} twice: rename one of them")
         return found
 
     @property
@@ -182,9 +185,13 @@ class TableReader:
         """Raises CohortError, with the nearest name there is, where a column is missing."""
         for name in names:
             if name not in self.columns:
-                near = difflib.get_close_matches(name, self.columns, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(self.columns[:12])}"
-                raise CohortError(f"{self.file.path}: has no column {name!r}{hint}")
+                raise CohortError(f"{self.file.path}: has no column {name!r}; {self._columns_hint(name)}")
+
+    def _columns_hint(self, name: str) -> str:
+        if _may_be_values(self.columns):
+            return "its first row looks like values: header in the mapping names the columns of a text without one"
+        near = difflib.get_close_matches(name, self.columns, 1)
+        return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.columns[:12])}"
 
     def blocks(self, names: Sequence[str]) -> Iterator[Block]:
         """The rows in order, with some of the columns. Raises CohortError where the file is damaged."""
@@ -317,6 +324,11 @@ def _numbers(start: int, count: int, skipped: Sequence[int], before: int) -> NDA
     place = np.arange(start, start + count) + before + 1
     gone = np.array(skipped, dtype=np.int64) - np.arange(len(skipped))  # valid rows before each, and the header
     return place + np.searchsorted(gone, place, "right")
+
+
+def _may_be_values(names: Sequence[str]) -> bool:
+    """Whether a first row may be a patient's, and so is not to be shown: it holds numbers, times or line ends."""
+    return any(_VALUE.search(name) for name in names)
 
 
 def _first_line(error: Exception) -> str:
