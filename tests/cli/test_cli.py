@@ -15,7 +15,7 @@ import typer.main
 
 from levyscreen import schema
 from levyscreen.cli import common
-from levyscreen.cli.app import app, main
+from levyscreen.cli.app import app
 from tests.conftest import SAMPLE
 from tests.records.record_files import HEAD, write_folder
 
@@ -29,28 +29,6 @@ def ward(tmp_path_factory):
     for path in [*files[:26], files[-1]]:
         shutil.copy(path, folder)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    """Each test in a folder of its own, and no process-wide setting changed for the tests that follow."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("levyscreen.machine.prepare", lambda: None)
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs levyscreen in this process: (exit code, stdout, stderr)."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["levyscreen", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import csv
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from levyscreen.cli.app import main
 from levyscreen.config import ModelConfig, Protocol, TrainingConfig
 from tests.conftest import SAMPLE
 from tests.records.mapped_files import write_dyn, write_long, write_meds, write_psv
@@ -27,27 +25,6 @@ def ward(tmp_path_factory):
     for path in sorted(SAMPLE.iterdir(), key=lambda path: (path.stat().st_size, path.name))[:24]:
         shutil.copy(path, folder)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("levyscreen.machine.prepare", lambda: None)
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs levyscreen in this process: (exit code, stdout, stderr)."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["levyscreen", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        out, err = capsys.readouterr()
-        return stopped.value.code or 0, out, err
-
-    return call
 
 
 def scores(name):

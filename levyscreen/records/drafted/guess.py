@@ -19,6 +19,7 @@ from levyscreen.records.mapped.cells import Words, times, words
 from levyscreen.records.mapped.codes import pattern
 from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
 from levyscreen.records.mapped.meds import descriptions, is_meds
+from levyscreen.records.mapped.tables import listed
 
 LONG_RECORD = 5_000  # readings, beyond which windows are proposed
 SEXES = {"f": 0.0, "female": 0.0, "w": 0.0, "woman": 0.0, "m": 1.0, "male": 1.0, "man": 1.0}
@@ -51,8 +52,7 @@ def guess(source: Path) -> Guess:
     roles = guess_roles(profile)
     if roles is None:
         raise CohortError(
-            f"{source}: none of its columns can be a time ({', '.join(list(profile.columns)[:12])}); "
-            "name one of them time"
+            f"{source}: none of its columns can be a time ({listed(list(profile.columns))}); name one of them time"
         )
     described = descriptions(source) if kind == "meds" else {}
     record = profile.file if roles.record == FILE else words(profile.columns[roles.record])
@@ -63,7 +63,7 @@ def guess(source: Path) -> Guess:
     if not variables:
         raise CohortError(
             f"{source}: nothing in it looks like a reading, numbers that come often under one name, among the columns "
-            f"{', '.join(list(profile.columns)[:12])}; name the column of names variable, that of numbers value"
+            f"{listed(list(profile.columns))}; name the column of names variable, that of numbers value"
         )
     span, count = _spans(profile, roles, record, sum(s.count for n in variables.values() for e in n for s in e.seen))
     horizon, windows = _horizon(span, count)

@@ -18,6 +18,7 @@ from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, judge, number
 from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
 from levyscreen.records.mapped.text import Form
 from levyscreen.records.units import canonical
+from levyscreen.types import LineClass
 
 MOST_ROWS = 1_000_000
 MOST_FILES = 200  # of a folder of many; evenly spaced
@@ -214,4 +215,4 @@ def _parsed(column: pa.Array, name: str) -> tuple[Numbers, Words | None]:
     ):
         return numbers(column, name), words(column) if texts else None
     count, there = len(column), column.is_valid().to_numpy(zero_copy_only=False)
-    return Numbers(np.zeros(count), np.full(count, 7, np.uint8), ~there), None
+    return Numbers(np.zeros(count), np.full(count, LineClass.NOT_A_NUMBER, np.uint8), ~there), None

@@ -207,9 +207,8 @@ class _Records:
         return found[np.lexsort((found["row"], found["file"], found["record"]))]
 
     def _subjects(self, records: NDArray[np.int64]) -> list[int | None]:
-        if (
-            self.mapping.windows and (self.subject[records] == NONE_YET.max).all()
-        ):  # windows of one record belong together
+        if self.mapping.windows and (self.subject[records] == NONE_YET.max).all():
+            # Windows of one record belong together.
             return [number_of(self.register.labels[record]) for record in records]
         return [None if subject == NONE_YET.max else subject for subject in self.subject[records].tolist()]
 

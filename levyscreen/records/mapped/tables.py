@@ -191,7 +191,7 @@ class TableReader:
         if _may_be_values(self.columns):
             return "its first row looks like values: header in the mapping names the columns of a text without one"
         near = difflib.get_close_matches(name, self.columns, 1)
-        return f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self.columns[:12])}"
+        return f"did you mean {near[0]!r}?" if near else f"it has {listed(self.columns)}"
 
     def blocks(self, names: Sequence[str]) -> Iterator[Block]:
         """The rows in order, with some of the columns. Raises CohortError where the file is damaged."""
@@ -324,6 +324,11 @@ def _numbers(start: int, count: int, skipped: Sequence[int], before: int) -> NDA
     place = np.arange(start, start + count) + before + 1
     gone = np.array(skipped, dtype=np.int64) - np.arange(len(skipped))  # valid rows before each, and the header
     return place + np.searchsorted(gone, place, "right")
+
+
+def listed(columns: Sequence[str]) -> str:
+    """Names of columns, for a message; not those that may be a patient's values, of a text without a header."""
+    return "columns whose names look like values" if _may_be_values(columns) else ", ".join(columns[:12])
 
 
 def _may_be_values(names: Sequence[str]) -> bool:
