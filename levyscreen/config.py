@@ -92,13 +92,12 @@ class TrainingConfig(_Settings):
     beta: float = 0.5  # of beta-NLL (Seitzer and others, 2022)
     # What a levy layer puts out in training: its mean, or a Poisson draw with the mean's gradient (sec:exp_abl).
     path: Literal["mean", "sampled"] = "mean"
+    teacher: str | None = None  # digest of the ensemble whose mean is learnt instead of the hidden values
 
     def to_json(self) -> dict[str, Any]:
-        """Without `path` where it is the mean: the states and models of before know no other, and stay the same."""
-        plain = super().to_json()
-        if self.path == "mean":
-            del plain["path"]
-        return plain
+        """Without `path` and `teacher` where they are the usual: states and models of before stay the same."""
+        usual = {"path": "mean", "teacher": None}
+        return {k: v for k, v in super().to_json().items() if k not in usual or v != usual[k]}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""From a cohort to a calibrated model folder; and further members of its ensemble."""
+"""From a cohort to a calibrated model folder; further members of its ensemble; and a student of them all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
-from levyscreen.store import CALIBRATION, CONFIG, Model, load_model, member_path, save_member, save_model
+from levyscreen.learn.teacher import Teacher
+from levyscreen.store import (
+    CALIBRATION,
+    CONFIG,
+    Model,
+    load_members,
+    load_model,
+    member_path,
+    save_member,
+    save_model,
+)
 
 if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
@@ -28,6 +38,7 @@ def train(
     device: torch.device,
     resume: bool = False,
     watch: Watch | None = None,
+    teacher: Teacher | None = None,
 ) -> Model:
     """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
 
@@ -37,7 +48,7 @@ def train(
     if resume and (done := _finished(folder, cohort, protocol, model, config, device)):
         return done
     data = prepare(cohort, protocol, config.seed)
-    fitted = fit(data, model, config, folder / "training", device, resume, watch)
+    fitted = fit(data, model, config, folder / "training", device, resume, watch, teacher)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
     trained = load_model(folder.resolve(), device)
     return calibrate(trained, cohort, device) if model.decode == "levy" else trained
@@ -50,15 +61,38 @@ def train_member(
     path = member_path(model.folder, seed)
     if resume and path.exists():
         return path
-    settings = TrainingConfig.from_json(model.remembered("settings"))
+    settings = _settings_of(model, cohort)
     data = prepare(cohort, model.preprocessor.protocol, settings.seed)
+    state = model.folder / "training" / f"member-{seed}"
+    fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
+    return save_member(model.folder, seed, fitted.network)
+
+
+def train_student(
+    cohort: Cohort,
+    model: Model,
+    folder: Path,
+    epochs: int,
+    device: torch.device,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> Model:
+    """Trains one model on the mean of a model's deep ensemble: same records, split and sizes, one pass at inference."""
+    teacher = Teacher([model.network, *load_members(model, device)])
+    if len(teacher.networks) == 1:
+        raise TrainingError(f"{model.name} has no ensemble to learn from: train it with --members 5")
+    config = replace(_settings_of(model, cohort), epochs=epochs, teacher=teacher.digest)
+    protocol, sizes = model.preprocessor.protocol, model.network.config
+    return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher)
+
+
+def _settings_of(model: Model, cohort: Cohort) -> TrainingConfig:
+    """Of a model's training. Raises TrainingError unless it was on this cohort."""
     if cohort.fingerprint != model.remembered("cohort_fingerprint"):
         raise TrainingError(
             f"an ensemble shares its records: {model.name} was trained on another cohort than {cohort.name}"
         )
-    state = model.folder / "training" / f"member-{seed}"
-    fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
-    return save_member(model.folder, seed, fitted.network)
+    return TrainingConfig.from_json(model.remembered("settings"))
 
 
 def _finished(

@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from levyscreen.calibrate import CalibrationWarning
 from levyscreen.errors import TrainingError
-from levyscreen.learn.fit import Watch
+from levyscreen.learn.data import epoch_seed, prepare
+from levyscreen.learn.fit import Watch, fit
+from levyscreen.learn.teacher import Teacher
+from levyscreen.records.batches import Batcher
 from levyscreen.store import load_members
-from levyscreen.training import train, train_member
+from levyscreen.training import train, train_member, train_student
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, tiny_cohort
 
 CPU = torch.device("cpu")
@@ -51,3 +55,67 @@ def test_a_member_of_another_cohort_is_refused(tmp_path):
     model = train(tiny_cohort(), tmp_path, PROTOCOL, MODEL, replace(TRAINING, epochs=1), CPU)
     with pytest.raises(TrainingError, match="an ensemble shares its records"):
         train_member(replace(tiny_cohort(seed=1), fingerprint="of another"), model, 1, CPU)
+
+
+class TestStudent:
+    """A student learns the mean of an ensemble, on the ensemble's own records."""
+
+    @pytest.fixture
+    def cohort(self):
+        return tiny_cohort()
+
+    @pytest.fixture
+    def teacher(self, cohort, tmp_path):
+        model = train(cohort, tmp_path / "teacher", PROTOCOL, MODEL, replace(TRAINING, epochs=1), CPU)
+        train_member(cohort, model, TRAINING.seed + 1, CPU)
+        return model
+
+    def test_its_first_loss_is_the_squared_distance_from_the_first_network_to_the_mean(self, cohort, teacher, tmp_path):
+        networks = [teacher.network, *load_members(teacher)]
+        data = prepare(cohort, PROTOCOL, TRAINING.seed)
+        part, seed = data.part(data.split.train), epoch_seed(TRAINING.seed, 1)
+        batcher = Batcher(part, data.targets(part, seed))
+        batch = batcher.batch(np.flatnonzero(batcher.context_lengths > 0))
+        with torch.no_grad():
+            first, second = (network(batch)[batch.query_mask] for network in networks)
+        expected = float(((first - second) / 2).square().mean())
+
+        still = replace(TRAINING, epochs=1, peak_rate=1e-12)
+        no_dropout = replace(MODEL, dropout=0.0)
+        found = fit(data, no_dropout, still, tmp_path / "state", CPU, teacher=Teacher(networks))
+        assert found.progress.history[0].train_loss == pytest.approx(expected, rel=1e-4)
+
+    def test_it_comes_nearer_to_the_mean_than_where_it_started(self, cohort, teacher, tmp_path):
+        student = train_student(cohort, teacher, tmp_path / "student", 8, CPU)
+        losses = [epoch["train_loss"] for epoch in student.training["history"]]
+        assert losses[-1] < losses[0]
+        assert student.training["split"] == teacher.training["split"]
+        assert student.calibration is not None
+
+    def test_one_cut_off_goes_on_and_one_that_is_done_is_taken(self, cohort, teacher, tmp_path):
+        class Cut(Exception):
+            pass
+
+        def cut(progress):
+            if progress.epoch == 2:
+                raise Cut
+
+        whole = train_student(cohort, teacher, tmp_path / "whole", 4, CPU)
+        with pytest.raises(Cut):
+            train_student(cohort, teacher, tmp_path / "cut", 4, CPU, watch=Watch(epoch=cut))
+        assert train_student(cohort, teacher, tmp_path / "cut", 4, CPU, resume=True).digest == whole.digest
+        again = train_student(cohort, teacher, tmp_path / "cut", 4, CPU, resume=True, watch=Watch(epoch=refuse))
+        assert again.digest == whole.digest
+
+    def test_of_another_teacher_it_is_another_training(self, cohort, teacher, tmp_path):
+        train_student(cohort, teacher, tmp_path / "student", 1, CPU)
+        train_member(cohort, teacher, TRAINING.seed + 2, CPU)
+        with pytest.raises(TrainingError, match="other records or settings"):
+            train_student(cohort, teacher, tmp_path / "student", 1, CPU, resume=True)
+
+    def test_what_has_no_ensemble_or_is_of_another_cohort_teaches_nothing(self, cohort, teacher, tmp_path):
+        alone = train(cohort, tmp_path / "alone", PROTOCOL, MODEL, replace(TRAINING, epochs=1), CPU)
+        with pytest.raises(TrainingError, match="no ensemble to learn from: train it with --members 5"):
+            train_student(cohort, alone, tmp_path / "student", 1, CPU)
+        with pytest.raises(TrainingError, match="was trained on another cohort"):
+            train_student(replace(tiny_cohort(seed=1), fingerprint="other"), teacher, tmp_path / "student", 1, CPU)

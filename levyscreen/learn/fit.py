@@ -19,6 +19,7 @@ from levyscreen.learn import checkpoint
 from levyscreen.learn.checkpoint import Epoch, Progress
 from levyscreen.learn.data import TrainingData, epoch_seed
 from levyscreen.learn.losses import summed_loss
+from levyscreen.learn.teacher import Teacher
 from levyscreen.model.network import Network, build
 from levyscreen.records.batches import Batcher, by_tokens, similar_length
 from levyscreen.types import Batch
@@ -50,15 +51,18 @@ def fit(
     device: torch.device,
     resume: bool = False,
     watch: Watch | None = None,
+    teacher: Teacher | None = None,
 ) -> Fitted:
     """Trains on the training records, stops by the validation records, keeps the best weights.
+
+    With a teacher, a network that starts as the teacher's first learns its mean; stopping goes by the hidden values.
 
     State goes to `folder` after each epoch; with `resume`, a training cut off there goes on and ends in the same
     weights as one that was not. Raises TrainingError where the state there is of another training.
     """
     watch = watch or Watch()
     folder.mkdir(parents=True, exist_ok=True)
-    trainer = _Trainer(data, model, config, device)
+    trainer = _Trainer(data, model, config, device, teacher)
     if resume and (folder / checkpoint.FILE).exists():
         trainer.restore(folder)
     while not trainer.finished:
@@ -70,12 +74,21 @@ def fit(
 
 
 class _Trainer:
-    def __init__(self, data: TrainingData, model: ModelConfig, config: TrainingConfig, device: torch.device):
-        self.data, self.config, self.device = data, config, device
+    def __init__(
+        self,
+        data: TrainingData,
+        model: ModelConfig,
+        config: TrainingConfig,
+        device: torch.device,
+        teacher: Teacher | None,
+    ):
+        self.data, self.config, self.device, self.teacher = data, config, device, teacher
         self.train_part = data.part(data.split.train)
         validation = data.part(data.split.validation)
         self.validation = Batcher(validation, data.targets(validation, epoch_seed(config.seed, 0)))
         self.network = _network(model, config).to(device)
+        if teacher:
+            self.network.load_state_dict(teacher.networks[0].state_dict())
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), lr=config.peak_rate, weight_decay=config.weight_decay, fused=True
         )
@@ -126,6 +139,8 @@ class _Trainer:
         return total / count
 
     def _step(self, batch: Batch, targets: int) -> float:
+        if self.teacher:
+            batch = self.teacher.teach(batch)
         loss = summed_loss(self.network, batch, self.config)
         self.optimiser.zero_grad(set_to_none=True)
         (loss / targets).backward()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from levyscreen.config import ModelConfig
 from levyscreen.errors import UsageError
 from levyscreen.store import CONFIG, Model, load_members, load_model, member_path, shipped_folder
-from levyscreen.training import train, train_member
+from levyscreen.training import train, train_member, train_student
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from levyscreen.study.datasets import Dataset
 
 MEMBERS = 5  # of the deep ensemble
-# What Estimator.reads may name, and how it differs from the point model; an ensemble is that model and four more.
+# What Estimator.reads may name, and how it differs from the point model; an ensemble is that model and four more, a
+# student a network that learnt the ensemble's mean.
 KINDS: dict[str, dict[str, Any]] = {
     "levy": {},
     "ensemble": {},
@@ -29,7 +30,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "nll": {"head": "nll"},
     "beta-nll": {"head": "beta-nll"},
     "tnp-d": {"decode": "tnp-d", "head": "nll"},
+    "student": {},
 }
+STUDENT_EPOCHS = 12  # from the weights of the ensemble's first network
 
 
 class MissingNetwork(UsageError):
@@ -56,11 +59,23 @@ class Networks:
             raise MissingNetwork(f"{folder} holds no trained network: run the study without --no-train")
         if folder == self.path_of_shipped():
             return load_model(folder, self.device)
+        if kind == "student":
+            return self._student(folder)
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
         recipe = replace(self.dataset.recipe, seed=self.seed, path=changes.pop("path", "mean"))
         config = ModelConfig(len(self.cohort.variables), **changes)
-        protocol, watch = self.dataset.protocol, self.watch(f"seed {self.seed}, {folder.name}")
-        return train(self.cohort, folder, protocol, config, recipe, self.device, True, watch)
+        return train(
+            self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder)
+        )
+
+    def _student(self, folder: Path) -> Model:
+        self.networks("ensemble")
+        return train_student(
+            self.cohort, self.model(), folder, STUDENT_EPOCHS, self.device, True, self._watch(folder)
+        )
+
+    def _watch(self, folder: Path) -> Watch | None:
+        return self.watch(f"seed {self.seed}, {folder.name}")
 
     def networks(self, kind: str) -> Sequence[Network]:
         """What an estimator that reads `kind` is made from."""
