@@ -28,6 +28,10 @@ def command(
     head: Annotated[str, typer.Option(help="point, nll or beta-nll.")] = "point",
     seed: Annotated[int, typer.Option(help="Redraws split, hidden targets and initial weights.")] = 0,
     members: Annotated[int, typer.Option(help="Models in all, sharing the split: 5 for a deep ensemble.")] = 1,
+    teacher: Annotated[
+        str | None,
+        typer.Option(help="A model trained on COHORT with --members: start from it and learn its ensemble's mean."),
+    ] = None,
     epochs: Annotated[int, typer.Option(help="At most; early stopping may end before.")] = 30,
     protocol: Annotated[str, typer.Option(help="ours, or paper for the paper's cleaning and limits.")] = "ours",
     resume: Annotated[
@@ -39,7 +43,8 @@ def command(
     """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept to judge it by."""
     from levyscreen import machine
     from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
-    from levyscreen.training import train, train_member
+    from levyscreen.store import load_model
+    from levyscreen.training import train, train_member, train_student
 
     if decode not in ("levy", "softmax", "tnp-d"):
         raise UsageError(f"unknown decode layer '{decode}': use levy, softmax or tnp-d")
@@ -49,15 +54,20 @@ def command(
         raise UsageError(f"unknown protocol '{protocol}': use {' or '.join(PROTOCOLS)}")
     if members < 1 or epochs < 1:
         raise UsageError("--members and --epochs take 1 or more")
+    if teacher and (decode, head, seed, members, protocol) != ("levy", "point", 0, 1, "ours"):
+        raise UsageError("a student is as its teacher: leave out --decode, --head, --seed, --members and --protocol")
     machine.prepare()
     where = machine.device(device)
     found = common.read(cohort, no_cache)
-    folder = out or Path("runs") / f"{found.name}-{decode}-{seed}"
+    folder = out or Path("runs") / f"{found.name}-{'student' if teacher else decode}-{seed}"
     settings = ModelConfig(len(found.variables), decode, head)  # type: ignore[arg-type]
     config = TrainingConfig(seed=seed, epochs=epochs)
     watch, close = _watch(epochs)
     try:
-        model = train(found, folder, PROTOCOLS[protocol], settings, config, where, resume, watch)
+        if teacher:
+            model = train_student(found, load_model(teacher, where), folder, epochs, where, resume, watch)
+        else:
+            model = train(found, folder, PROTOCOLS[protocol], settings, config, where, resume, watch)
         for member in range(seed + 1, seed + members):
             common.stderr(f"member {member}")
             train_member(found, model, member, where, resume, watch)

@@ -31,7 +31,7 @@ class Estimator(ABC):
 
     title: ClassVar[str]  # its row in a table
     passes: ClassVar[int] = 1  # forward passes a query
-    reads: ClassVar[str] = "levy"  # the network that predicts: levy, softmax, ensemble, nll, beta-nll or tnp-d
+    reads: ClassVar[str] = "levy"  # the network that predicts: by its name in study/networks.py
     needs_labels: ClassVar[bool] = False  # fits its uncertainty on targets: the lower block of tab:unc_interp
     in_units: ClassVar[bool] = False  # its uncertainty is a standard deviation of the prediction, calibrated or not
 

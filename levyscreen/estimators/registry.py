@@ -13,6 +13,7 @@ from levyscreen.estimators.likelihood import BetaNll, GaussianNll, TnpD
 from levyscreen.estimators.rich import Rich
 from levyscreen.estimators.signals import Deviation, Disagreement, InverseEvidence, SigmaHat
 from levyscreen.estimators.softmax import Dispersion, Entropy, Partition
+from levyscreen.estimators.student import StudentDeviation, StudentRich
 from levyscreen.estimators.variable_error import VariableError
 from levyscreen.estimators.variance_head import VarianceHead
 
@@ -34,9 +35,11 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "laplace": Laplace,
     "dropout": MonteCarloDropout,
     "ensemble": DeepEnsemble,
+    "student": StudentDeviation,
     "variable-error": VariableError,
     "variance-head": VarianceHead,
     "rich": Rich,
+    "student-rich": StudentRich,
     "nll": GaussianNll,
     "beta-nll": BetaNll,
     "tnp-d": TnpD,

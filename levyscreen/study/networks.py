@@ -64,15 +64,11 @@ class Networks:
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
         recipe = replace(self.dataset.recipe, seed=self.seed, path=changes.pop("path", "mean"))
         config = ModelConfig(len(self.cohort.variables), **changes)
-        return train(
-            self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder)
-        )
+        return train(self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder))
 
     def _student(self, folder: Path) -> Model:
         self.networks("ensemble")
-        return train_student(
-            self.cohort, self.model(), folder, STUDENT_EPOCHS, self.device, True, self._watch(folder)
-        )
+        return train_student(self.cohort, self.model(), folder, STUDENT_EPOCHS, self.device, True, self._watch(folder))
 
     def _watch(self, folder: Path) -> Watch | None:
         return self.watch(f"seed {self.seed}, {folder.name}")

@@ -487,6 +487,22 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert pd.read_parquet(part).attrs["model"] == "own"
 
 
+@pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
+def test_an_ensemble_teaches_a_student_that_screens_alone(done, run, ward):
+    done("train", ward, "--epochs", "1", "--out", "teacher", "--seed", "3", "--members", "2")
+    _, err = done("train", ward, "--teacher", "teacher", "--epochs", "2")
+    assert "epoch 2/2  train " in err
+    assert "model written to runs/ward-student-0" in err
+    learnt, taught = (json.loads(Path(f, "config.json").read_text()) for f in ("runs/ward-student-0", "teacher"))
+    assert learnt["training"]["split"] == taught["training"]["split"]
+    assert list(learnt["weights"]) == ["model.safetensors"]
+    frame = frame_of(done("screen", ward, "--model", "runs/ward-student-0", "--signal", "deviation")[0])
+    assert frame["trust_rank"].dropna().tolist() == list(range(1, 26))
+    code, _, err = run("train", ward, "--teacher", "runs/ward-student-0", "--epochs", "1", "--out", "third")
+    assert code == 1
+    assert "ward-student-0 has no ensemble to learn from: train it with --members 5" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -494,6 +510,10 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
         (["--head", "gamma"], "unknown head 'gamma': use point, nll or beta-nll"),
         (["--protocol", "none"], "unknown protocol 'none': use ours or paper"),
         (["--epochs", "0"], "--members and --epochs take 1 or more"),
+        (
+            ["--teacher", "physionet2012-paper", "--seed", "1"],
+            "a student is as its teacher: leave out --decode, --head, --seed, --members and --protocol",
+        ),
     ],
 )
 def test_a_training_that_cannot_be_meant_is_wrong_usage(run, ward, words, message):

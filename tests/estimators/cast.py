@@ -20,6 +20,7 @@ HEAD = {"nll": "nll", "beta-nll": "beta-nll", "tnp-d": "nll"}
 def tiny_networks():
     """By what they are; a network with a head of two outputs stands for the Transformer Neural Process."""
     networks = {"levy": [build(MODEL, 0)], "ensemble": [build(MODEL, seed) for seed in range(5)]}
+    networks["student"] = [build(MODEL, 9)]
     networks["softmax"] = [build(replace(MODEL, decode="softmax"), 5)]
     networks |= {name: [build(replace(MODEL, head=head), 6 + i)] for i, (name, head) in enumerate(HEAD.items())}
     for of_kind in networks.values():

@@ -31,14 +31,16 @@ DECLARED = {
     "laplace": (1, "levy", False, True),
     "dropout": (20, "levy", False, True),
     "ensemble": (5, "ensemble", False, True),
+    "student": (1, "student", False, True),
     "variable-error": (0, "levy", True, False),
     "variance-head": (1, "levy", True, True),
     "rich": (1, "levy", True, True),
+    "student-rich": (1, "student", True, True),
     "nll": (1, "nll", True, True),
     "beta-nll": (1, "beta-nll", True, True),
     "tnp-d": (1, "tnp-d", True, True),
 }
-FITTED = ("density", "laplace", "variable-error", "variance-head", "rich")
+FITTED = ("density", "laplace", "variable-error", "variance-head", "rich", "student-rich")
 BY_BATCH = ("dropout",)  # one stream of random numbers a batch: another batch, other passes
 every = pytest.mark.parametrize("name", ESTIMATORS)
 whatever_the_batch = pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in BY_BATCH])
