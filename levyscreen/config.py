@@ -36,7 +36,7 @@ class ModelConfig(_Settings):
     """
 
     variables: int
-    decode: Literal["levy", "softmax", "tnp-d"] = "levy"
+    decode: Literal["levy", "softmax", "cosine", "tnp-d"] = "levy"
     head: Literal["point", "nll", "beta-nll"] = "point"
     width: int = 128
     heads: int = 4

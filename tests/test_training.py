@@ -29,7 +29,7 @@ def refuse(progress):
     raise Trained
 
 
-@pytest.mark.parametrize("decode", ["levy", "softmax", "tnp-d"])
+@pytest.mark.parametrize("decode", ["levy", "softmax", "cosine", "tnp-d"])
 def test_resume_takes_a_finished_model_as_it_is_and_trains_one_of_other_settings(tmp_path, decode):
     cohort, model = tiny_cohort(), replace(MODEL, decode=decode)
     config = replace(TRAINING, epochs=1)

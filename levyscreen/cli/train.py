@@ -23,7 +23,7 @@ def command(
         Path | None, typer.Option("--out", help="Model folder; runs/<cohort>-<decode>-<seed> by default.")
     ] = None,
     decode: Annotated[
-        str, typer.Option(help="levy, softmax for the matched control, or tnp-d for a Transformer Neural Process.")
+        str, typer.Option(help="levy; softmax or cosine, its controls; or tnp-d, a Transformer Neural Process.")
     ] = "levy",
     head: Annotated[str, typer.Option(help="point, nll or beta-nll.")] = "point",
     seed: Annotated[int, typer.Option(help="Redraws split, hidden targets and initial weights.")] = 0,
@@ -46,8 +46,8 @@ def command(
     from levyscreen.store import load_model
     from levyscreen.training import train, train_member, train_student
 
-    if decode not in ("levy", "softmax", "tnp-d"):
-        raise UsageError(f"unknown decode layer '{decode}': use levy, softmax or tnp-d")
+    if decode not in ("levy", "softmax", "cosine", "tnp-d"):
+        raise UsageError(f"unknown decode layer '{decode}': use levy, softmax, cosine or tnp-d")
     if head not in ("point", "nll", "beta-nll"):
         raise UsageError(f"unknown head '{head}': use point, nll or beta-nll")
     if protocol not in PROTOCOLS:

@@ -12,7 +12,14 @@ from levyscreen.estimators.laplace import Laplace
 from levyscreen.estimators.likelihood import BetaNll, GaussianNll, TnpD
 from levyscreen.estimators.rich import Rich
 from levyscreen.estimators.signals import Deviation, Disagreement, InverseEvidence, SigmaHat
-from levyscreen.estimators.softmax import Dispersion, Entropy, Partition
+from levyscreen.estimators.softmax import (
+    CosineDispersion,
+    CosineEntropy,
+    CosinePartition,
+    Dispersion,
+    Entropy,
+    Partition,
+)
 from levyscreen.estimators.student import StudentDeviation, StudentRich
 from levyscreen.estimators.variable_error import VariableError
 from levyscreen.estimators.variance_head import VarianceHead
@@ -25,6 +32,9 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "softmax-partition": Partition,
     "softmax-entropy": Entropy,
     "softmax-dispersion": Dispersion,
+    "cosine-partition": CosinePartition,
+    "cosine-entropy": CosineEntropy,
+    "cosine-dispersion": CosineDispersion,
     "inverse-evidence": InverseEvidence,
     "sigma-hat": SigmaHat,
     "draws-layer": LayerDraws,

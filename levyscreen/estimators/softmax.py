@@ -1,4 +1,8 @@
-"""Three read-outs of the softmax control's own attention weights, on its own errors (app:details)."""
+"""Three read-outs of a control's own attention weights, on its own errors (app:details).
+
+The paper's kernel kappa is the bounded one of eq:kernel, and its control is "softmax cross-attention", whose logits are
+not: it does not say which of the two its read-outs are of. So there are two controls, `softmax` and `cosine`.
+"""
 
 from __future__ import annotations
 
@@ -84,3 +88,24 @@ class Entropy(_Control):
     def of(self, attention: Attention) -> Tensor:
         """(R, m)."""
         return torch.special.entr(attention.alpha).sum(-1).mean(1)
+
+
+class CosineDispersion(Dispersion):
+    """Of the control with bounded logits."""
+
+    title = "value dispersion (cosine control)"
+    reads = "cosine"
+
+
+class CosinePartition(Partition):
+    """Of the control with bounded logits."""
+
+    title = "partition function (cosine control)"
+    reads = "cosine"
+
+
+class CosineEntropy(Entropy):
+    """Of the control with bounded logits."""
+
+    title = "attention entropy (cosine control)"
+    reads = "cosine"

@@ -80,7 +80,7 @@ class _Trainer:
         model: ModelConfig,
         config: TrainingConfig,
         device: torch.device,
-        teacher: Teacher | None,
+        teacher: Teacher | None = None,
     ):
         self.data, self.config, self.device, self.teacher = data, config, device, teacher
         self.train_part = data.part(data.split.train)

@@ -1,6 +1,7 @@
 """What answers queries from readings: one cross-attention layer, `levy`, or `softmax` as the matched control.
 
 Both have the same projections and differ by the channel map of eq:positions: 516 parameters at width 128 and 4 heads.
+`cosine` stands between them: the Levy layer's bounded kernel, without its field.
 """
 
 from __future__ import annotations
@@ -104,3 +105,15 @@ class SoftmaxDecode(CrossAttention):
         """See Decode."""
         q, k, v = self.project(query, tokens)
         return join_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=unless_whole(mask[:, None, None, :])))
+
+
+class CosineDecode(SoftmaxDecode):
+    """Attention by the kernel of eq:kernel: what the Levy layer's mean is where no readings share a cell.
+
+    Logits lie within sqrt(d) of 0, so no query can look at one reading alone.
+    """
+
+    def project(self, query: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys of length 1 and queries of length d, which the scaled product makes sqrt(d) times the cosine."""
+        q, k, v = super().project(query, tokens)
+        return unit(q) * q.shape[-1], unit(k), v

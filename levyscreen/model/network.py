@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from levyscreen.config import ModelConfig
 from levyscreen.errors import ModelError
-from levyscreen.model.decode import Decode, LevyDecode, SoftmaxDecode
+from levyscreen.model.decode import CosineDecode, Decode, LevyDecode, SoftmaxDecode
 from levyscreen.model.embed import Embedding
 from levyscreen.model.encoder import Encoder
 from levyscreen.model.fused import FusedHead
@@ -21,7 +21,7 @@ from levyscreen.types import Batch, Signals
 # Of a record's queries with its keys, at once: 64 MB. No batch of usual records has as many; all the 525 million of a
 # record of 50,000 readings would take gigabytes.
 INTENSITIES = 2**24
-DECODES = {"levy": LevyDecode, "softmax": SoftmaxDecode, "tnp-d": TransformerDecode}
+DECODES = {"levy": LevyDecode, "softmax": SoftmaxDecode, "cosine": CosineDecode, "tnp-d": TransformerDecode}
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TRAINED: dict[str, dict[str, Any]] = {
     "levy": {},
     "softmax": {"decode": "softmax"},
+    "cosine": {"decode": "cosine"},
     "time-8": {"time_cells": 8, "channel_cells": 1},
     "time-32": {"time_cells": 32, "channel_cells": 1},
     "time-64": {"time_cells": 64, "channel_cells": 1},
@@ -45,7 +46,7 @@ def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
         except MissingNetwork as missing:
             say(f"{name} left out: {missing}")
             continue
-        results.write(dataset, seed, name, _figures(stage, network, softmax=name == "softmax"))
+        results.write(dataset, seed, name, _figures(stage, network))
         say(f"{dataset} seed {seed} {name}: done")
     for tau in TAUS:
         name = f"tau-{tau}"
@@ -55,14 +56,14 @@ def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
             results.write(dataset, seed, name, _figures(stage, network))
 
 
-def _figures(stage: Stage, network: Network, softmax: bool = False) -> dict[str, Any]:
-    """Of the free signals on test targets; of the control its error alone."""
+def _figures(stage: Stage, network: Network) -> dict[str, Any]:
+    """Of the free signals on test targets; of a control its error alone."""
     names = stage.training.preprocessor.variables.names
     about = {
         "parameters": sum(p.numel() for p in network.parameters()),
         "machine": machine.describe(stage.networks.device),
     }
-    if softmax:
+    if network.config.decode != "levy":
         estimator = ESTIMATORS["softmax-dispersion"]({"softmax": [network]})
         return about | {"mae": _mae(answer(estimator, stage.test))}
     found: dict[str, Any] = {}

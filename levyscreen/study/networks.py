@@ -27,6 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "levy": {},
     "ensemble": {},
     "softmax": {"decode": "softmax"},
+    "cosine": {"decode": "cosine"},
     "nll": {"head": "nll"},
     "beta-nll": {"head": "beta-nll"},
     "tnp-d": {"decode": "tnp-d", "head": "nll"},

@@ -506,7 +506,7 @@ def test_an_ensemble_teaches_a_student_that_screens_alone(done, run, ward):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--decode", "linear"], "unknown decode layer 'linear': use levy, softmax or tnp-d"),
+        (["--decode", "linear"], "unknown decode layer 'linear': use levy, softmax, cosine or tnp-d"),
         (["--head", "gamma"], "unknown head 'gamma': use point, nll or beta-nll"),
         (["--protocol", "none"], "unknown protocol 'none': use ours or paper"),
         (["--epochs", "0"], "--members and --epochs take 1 or more"),

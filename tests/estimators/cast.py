@@ -22,6 +22,7 @@ def tiny_networks():
     networks = {"levy": [build(MODEL, 0)], "ensemble": [build(MODEL, seed) for seed in range(5)]}
     networks["student"] = [build(MODEL, 9)]
     networks["softmax"] = [build(replace(MODEL, decode="softmax"), 5)]
+    networks["cosine"] = [build(replace(MODEL, decode="cosine"), 10)]
     networks |= {name: [build(replace(MODEL, head=head), 6 + i)] for i, (name, head) in enumerate(HEAD.items())}
     for of_kind in networks.values():
         for network in of_kind:

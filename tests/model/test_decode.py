@@ -1,7 +1,9 @@
-"""The Levy layer's two ablations (sec:exp_abl): an index space of time alone, and training on the sampled path."""
+"""The Levy layer's ablations (sec:exp_abl): an index space of time alone, training on the sampled path, no field."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -115,3 +117,26 @@ def test_outside_training_the_path_is_the_mean_and_dropout_does_not_change_that(
     torch.testing.assert_close(sampling(asked), sampling.predict(asked).mean)
     with drawing_from(None):  # of probability 0
         assert torch.equal(sampling(asked), sampling(asked))
+
+
+# No field -----------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_the_cosine_control_weighs_readings_by_the_kernel_alone():
+    network = build(replace(SMALL, decode="cosine"), 1).eval().double()
+    asked = batch((9, 4))
+    generator = torch.Generator().manual_seed(0)
+    tokens, query = (torch.randn(2, n, 16, dtype=torch.float64, generator=generator) for n in (9, 3))
+    got = network.decode(query, tokens, asked.time, asked.mask)
+    for row, n in enumerate((9, 4)):
+        keys = network.decode.key(tokens[row, :n]).unflatten(-1, (2, 8)).numpy()  # (n, H, d)
+        values = network.decode.value(tokens[row, :n]).unflatten(-1, (2, 8)).numpy()
+        for place in range(3):
+            question = network.decode.query(query[row, place]).unflatten(-1, (2, 8)).numpy()
+            for head in range(2):
+                q, k = question[head], keys[:, head]
+                cosine = [q @ key / math.sqrt((q @ q) * (key @ key)) for key in k]
+                kappa = [math.exp(math.sqrt(8) * c) for c in cosine]  # eq:kernel
+                expected = sum(w * v for w, v in zip(kappa, values[:, head], strict=True)) / sum(kappa)
+                np.testing.assert_allclose(got[row, place, 8 * head : 8 * head + 8].numpy(), expected, rtol=1e-10)

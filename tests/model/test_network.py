@@ -139,7 +139,7 @@ def test_the_deviation_is_that_of_4000_drawn_predictions_in_a_whole_network():
     assert bool(((ratio - 1).abs() < 0.1).all())
 
 
-@pytest.mark.parametrize("decode", ["levy", "softmax"])
+@pytest.mark.parametrize("decode", ["levy", "softmax", "cosine"])
 @pytest.mark.parametrize(("pad", "garbage"), [(1, 0.0), (7, 3.0), (600, 1e4)])
 def test_padding_does_not_move_the_mean(decode, pad, garbage):
     network = build(replace(SMALL, decode=decode), 1).eval()
@@ -147,7 +147,7 @@ def test_padding_does_not_move_the_mean(decode, pad, garbage):
         torch.testing.assert_close(network(batch(pad=pad, garbage=garbage)), network(batch()), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("decode", ["levy", "softmax"])
+@pytest.mark.parametrize("decode", ["levy", "softmax", "cosine"])
 def test_a_record_is_answered_alike_alone_and_in_a_batch(decode):
     network = build(replace(SMALL, decode=decode), 1).eval()
     together = batch()
@@ -168,7 +168,7 @@ def test_the_order_of_the_readings_does_not_move_the_mean():
         torch.testing.assert_close(network(shuffled), network(asked), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("decode", ["levy", "softmax"])
+@pytest.mark.parametrize("decode", ["levy", "softmax", "cosine"])
 @pytest.mark.parametrize("head", HEADS)
 def test_every_head_gives_predictions_a_loss_and_gradients_to_every_parameter(decode, head):
     network = build(replace(SMALL, decode=decode, head=head), 1)
