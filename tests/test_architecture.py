@@ -92,7 +92,10 @@ def users_of(package):
         ("calibrate", {"calibrate", "errors", "config"}),
         ("records", {"records", *CORE}),
         ("learn", {"learn", "model", "records", "calibrate", *CORE}),
-        ("estimators", {"estimators", "model", "types", "errors", "config", "operator"}),
+        (
+            "estimators",
+            {"estimators", "learn", "calibrate", "questions", "model", "types", "errors", "config", "operator"},
+        ),
         (
             "report",
             {"report", "judging", "records", "calibrate", "questions", "screen", "continuum", "plot"}

@@ -1,8 +1,8 @@
 """All that one pass emits for a question, read together: a small network from signals, variable and prediction to the
 expected size of the error. Plain numbers and numpy; `levyscreen.learn.reader` fits them.
 
-Boosted trees read the signals as well (`estimators/rich.py`), but would have to be kept as a pickle, which a model
-folder may not hold, and would need scikit-learn wherever a cohort is screened.
+Boosted trees read the signals no better (`estimators/rich.py`), and would have to be kept as a pickle, which a model
+folder may not hold.
 """
 
 from __future__ import annotations

@@ -58,9 +58,14 @@ def queries(network: Network, batch: Batch) -> Queries:
 def gathered(network: Network, batches: Iterable[Batch]) -> Queries:
     """The real queries of several batches in one. Raises UsageError where there are none."""
     parts = [queries(network, batch) for batch in batches]
-    if not sum(len(part.target) for part in parts):
-        raise UsageError("nothing to fit on: no query in any of the batches given")
+    require_queries(sum(len(part.target) for part in parts))
     return Queries(*(torch.cat([getattr(part, name) for part in parts]) for name in Queries.__dataclass_fields__))
+
+
+def require_queries(count: int) -> None:
+    """Raises UsageError where there are none."""
+    if not count:
+        raise UsageError("nothing to fit on: no query in any of the batches given")
 
 
 def fitted(part: Part | None, title: str) -> Part:

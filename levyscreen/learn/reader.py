@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 UNITS, RATE, DECAY = 64, 5e-3, 1e-2
 # As many steps and as often over the targets whatever their number: a batch is a share of them, of 32 rows at least.
-EPOCHS, BATCHES, LEAST_ROWS = 12, 96, 32
+EPOCHS, BATCHES, LEAST_ROWS = 20, 96, 32
 FOLDS = 5
 
 
