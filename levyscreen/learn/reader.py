@@ -15,9 +15,9 @@ from levyscreen.errors import CalibrationError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-UNITS, RATE, DECAY = 64, 5e-3, 1e-2
+UNITS, RATE, DECAY = 64, 1e-2, 1e-2
 # As many steps and as often over the targets whatever their number: a batch is a share of them, of 32 rows at least.
-EPOCHS, BATCHES, LEAST_ROWS = 20, 96, 32
+EPOCHS, BATCHES, LEAST_ROWS = 20, 192, 32
 FOLDS = 5
 
 
