@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNITS, RATE, DECAY = 64, 1e-2, 1e-2
-# As many steps and as often over the targets whatever their number: a batch is a share of them, of 32 rows at least.
-EPOCHS, BATCHES, LEAST_ROWS = 20, 192, 32
+# As many steps and as often over the targets whatever their number: a batch is a share of them, of 64 rows at least.
+EPOCHS, BATCHES, LEAST_ROWS = 20, 192, 64
 FOLDS = 5
 
 
