@@ -77,10 +77,15 @@ def train_student(
     resume: bool = False,
     watch: Watch | None = None,
 ) -> Model:
-    """Trains one model on the mean of a model's deep ensemble: same records, split and sizes, one pass at inference."""
+    """Trains one model on the mean of a model's deep ensemble: same records, split and sizes, one pass at inference.
+
+    Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones.
+    """
     teacher = Teacher([model.network, *load_members(model, device)])
     if len(teacher.networks) == 1:
         raise TrainingError(f"{model.name} has no ensemble to learn from: train it with --members 5")
+    if model.network.config.head != "point":  # a mean alone teaches no scale: it would shrink to nothing
+        raise TrainingError(f"{model.name} has a {model.network.config.head} head; only point heads teach a student")
     config = replace(_settings_of(model, cohort), epochs=epochs, teacher=teacher.digest)
     protocol, sizes = model.preprocessor.protocol, model.network.config
     return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher)

@@ -80,9 +80,10 @@ class TestStudent:
             first, second = (network(batch)[batch.query_mask] for network in networks)
         expected = float(((first - second) / 2).square().mean())
 
-        still = replace(TRAINING, epochs=1, peak_rate=1e-12)
+        ensemble = Teacher(networks)
+        still = replace(TRAINING, epochs=1, peak_rate=1e-12, teacher=ensemble.digest)
         no_dropout = replace(MODEL, dropout=0.0)
-        found = fit(data, no_dropout, still, tmp_path / "state", CPU, teacher=Teacher(networks))
+        found = fit(data, no_dropout, still, tmp_path / "state", CPU, teacher=ensemble)
         assert found.progress.history[0].train_loss == pytest.approx(expected, rel=1e-4)
 
     def test_it_comes_nearer_to_the_mean_than_where_it_started(self, cohort, teacher, tmp_path):
@@ -119,3 +120,15 @@ class TestStudent:
             train_student(cohort, alone, tmp_path / "student", 1, CPU)
         with pytest.raises(TrainingError, match="was trained on another cohort"):
             train_student(replace(tiny_cohort(seed=1), fingerprint="other"), teacher, tmp_path / "student", 1, CPU)
+
+    def test_means_alone_teach_no_scale(self, cohort, tmp_path):
+        config = replace(TRAINING, epochs=1)
+        teacher = train(cohort, tmp_path / "nll", PROTOCOL, replace(MODEL, head="nll", decode="softmax"), config, CPU)
+        train_member(cohort, teacher, TRAINING.seed + 1, CPU)
+        with pytest.raises(TrainingError, match="nll has a nll head; only point heads teach a student"):
+            train_student(cohort, teacher, tmp_path / "student", 1, CPU)
+
+    def test_a_students_member_is_refused_for_it_would_be_taught_by_nobody(self, cohort, teacher, tmp_path):
+        student = train_student(cohort, teacher, tmp_path / "student", 1, CPU)
+        with pytest.raises(TrainingError, match="its settings name another one, or none"):
+            train_member(cohort, student, TRAINING.seed + 1, CPU)

@@ -58,9 +58,12 @@ def fit(
     With a teacher, a network that starts as the teacher's first learns its mean; stopping goes by the hidden values.
 
     State goes to `folder` after each epoch; with `resume`, a training cut off there goes on and ends in the same
-    weights as one that was not. Raises TrainingError where the state there is of another training.
+    weights as one that was not. Raises TrainingError where the state there is of another training, and for another
+    teacher than the settings name.
     """
     watch = watch or Watch()
+    if config.teacher != (teacher.digest if teacher else None):
+        raise TrainingError("a student is trained by its own teacher: its settings name another one, or none")
     folder.mkdir(parents=True, exist_ok=True)
     trainer = _Trainer(data, model, config, device, teacher)
     if resume and (folder / checkpoint.FILE).exists():

@@ -38,7 +38,10 @@ def slow(network, batch, row, query):
     question = projected(network.decode.query, asked[None])[0]
     dispersion, entropy, partition = [], [], []
     for head in range(2):
-        kappa = [math.exp(question[head] @ key[head] / math.sqrt(8)) for key in keys]
+        asked_of, told = question[head], [key[head] for key in keys]
+        if network.config.decode == "cosine":  # eq:kernel
+            asked_of, told = asked_of * 8 / math.hypot(*asked_of), [key / math.hypot(*key) for key in told]
+        kappa = [math.exp(asked_of @ key / math.sqrt(8)) for key in told]
         alpha = [k / sum(kappa) for k in kappa]
         mean = sum(a * value[head] for a, value in zip(alpha, values, strict=True))
         dispersion.append(sum(a * ((value[head] - mean) ** 2).sum() for a, value in zip(alpha, values, strict=True)))
@@ -54,6 +57,14 @@ def test_a_read_out_is_its_definition_summed_by_loops(control, asked, place, nam
     expected = [slow(control, asked, row, query)[place] for row, query in places]
     np.testing.assert_allclose([float(got[row, query]) for row, query in places], expected, rtol=2e-5)
     assert np.ptp(expected) > 0.1 * abs(np.mean(expected))
+
+
+@pytest.mark.parametrize(("place", "name"), [(0, "cosine-dispersion"), (1, "cosine-entropy"), (2, "cosine-partition")])
+def test_the_cosine_controls_read_outs_are_of_its_bounded_kernel(networks, asked, place, name):
+    (network,) = networks["cosine"]
+    got = ESTIMATORS[name]({"cosine": [network]})(asked).uncertainty
+    for row, query in asked.query_mask.nonzero()[::5].tolist():
+        assert float(got[row, query]) == pytest.approx(slow(network, asked, row, query)[place], rel=2e-5)
 
 
 def test_values_far_from_zero_disperse_no_more(control, asked):
