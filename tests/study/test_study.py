@@ -17,6 +17,7 @@ from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.records.batches import Batcher
+from levyscreen.store import load_model
 from levyscreen.study import ablations, run, stress, tables
 from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
 from levyscreen.study.continuum import dropped_spread
@@ -228,7 +229,9 @@ def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
     mae = {r["name"]: r["mae"] for r in results.read()}
     assert mae["tau-0.1"] == pytest.approx(mae["levy"], abs=1e-5)
     assert mae["time-8"] != mae["levy"]
-    assert stage.networks.model().network.levy().tau == 0.5
+    assert mae["tau-0.5"] == mae["levy"]
+    settings = load_model(stage.networks.path("ablations/levy"), CPU).training["settings"]
+    assert settings["epochs"] == 1  # of the recipe's two
 
 
 def test_a_table_puts_the_papers_value_beside_ours(whole):
