@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # A row is read against the default model's and the control's, which are trained anew by the same shorter schedule.
 SHORTER = 3  # times than the recipe's, in epochs
 # A training each, by the name of its folder: what differs from the default model.
+# By their parameters, the widths are the paper's sizes from 0.2M to 20.3M.
 TRAINED: dict[str, dict[str, Any]] = {
     "levy": {},
     "softmax": {"decode": "softmax"},
@@ -32,6 +33,9 @@ TRAINED: dict[str, dict[str, Any]] = {
     "sampled": {"path": "sampled"},
     "width-64": {"width": 64, "feed_forward": 256},
     "width-256": {"width": 256, "heads": 8, "feed_forward": 1024},
+    "width-256-blocks-6": {"width": 256, "heads": 8, "feed_forward": 1024, "blocks": 6},
+    "width-512": {"width": 512, "heads": 8, "feed_forward": 2048},
+    "width-512-blocks-6": {"width": 512, "heads": 8, "feed_forward": 2048, "blocks": 6},
 }
 TAUS = (0.1, 0.5, 1.0, 2.0)  # of the default model, set after its training
 

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from levyscreen.calibrate import ause
 from levyscreen.cli.app import app
-from levyscreen.config import TrainingConfig
+from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
 from levyscreen.store import load_model
 from levyscreen.study import ablations, run, stress, tables
@@ -245,6 +246,14 @@ def test_a_table_puts_the_papers_value_beside_ours(whole):
 def test_the_papers_values_are_of_known_rows():
     for study in ("interpolation", "cohort"):
         assert set(tables.paper_values(study)["name"]) <= set(ESTIMATORS)
+    assert set(tables.paper_values("ablations")["name"]) <= set(ablations.TRAINED)
+
+
+def test_the_sizes_are_the_papers():
+    millions = {"width-64": 0.2, "levy": 0.7, "width-256": 2.7, "width-256-blocks-6": 5.1}
+    for name, size in (millions | {"width-512": 10.8, "width-512-blocks-6": 20.3}).items():
+        network = build(ModelConfig(variables=36, **ablations.TRAINED[name]), seed=0)
+        assert round(sum(p.numel() for p in network.parameters()) / 1e6, 1) == size
 
 
 def test_change_of_mae_is_against_the_point_model_of_the_same_seed(whole):
