@@ -1,7 +1,8 @@
 """Three read-outs of a control's own attention weights, on its own errors (app:details).
 
 The paper's kernel kappa is the bounded one of eq:kernel, and its control is "softmax cross-attention", whose logits are
-not: it does not say which of the two its read-outs are of. So there are two controls, `softmax` and `cosine`.
+not: it does not say which of the two its read-outs are of. So there are two controls, `softmax` and `cosine`; what they
+show is in docs/study.md.
 """
 
 from __future__ import annotations
