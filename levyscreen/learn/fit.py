@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -155,9 +155,11 @@ class _Trainer:
     @torch.no_grad()
     def _validate(self) -> float:
         self.network.eval()
+        # Epochs compare by a proper score, and beta-NLL is weighted by each epoch's own scales; with beta 0 it is the NLL.
+        judged_by = replace(self.config, beta=0.0)
         total, count = 0.0, 0
         for batch in self.validation.batches(by_tokens(self.validation.context_lengths, VALIDATION_TOKENS)):
-            total += float(summed_loss(self.network, batch.to(self.device), self.config))
+            total += float(summed_loss(self.network, batch.to(self.device), judged_by))
             count += int(batch.query_mask.sum())
         return total / count
 

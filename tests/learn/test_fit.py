@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from levyscreen.learn import checkpoint
 from levyscreen.learn import fit as module
 from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.learn.fit import Watch, fit
+from levyscreen.records.batches import Batcher
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort, with_values
 
 CPU = torch.device("cpu")
@@ -354,6 +356,16 @@ def test_the_kept_weights_have_the_best_loss_that_was_written_down(data, whole):
     trainer.network.load_state_dict(whole.network.state_dict())
     torch.manual_seed(0)  # a validation that drew random numbers would draw others than in the training
     assert trainer._validate() == whole.progress.best_loss == min(e.validation_loss for e in whole.progress.history)
+
+
+def test_beta_nll_is_validated_by_the_negative_log_likelihood(data):
+    trainer = module._Trainer(data, replace(MODEL, head="beta-nll"), TRAINING, CPU)
+    part = data.part(data.split.validation)
+    (batch,) = Batcher(part, data.targets(part, epoch_seed(TRAINING.seed, 0))).batches([np.arange(len(part))])
+    with torch.no_grad():
+        mean, scale = trainer.network.head.mean_and_scale(trainer.network.eval().features(batch))
+    each = -torch.distributions.Normal(mean, scale).log_prob(batch.target)[batch.query_mask]
+    assert trainer._validate() == pytest.approx(float(each.mean()) - 0.5 * math.log(2 * math.pi), rel=1e-5)
 
 
 @pytest.mark.parametrize(
