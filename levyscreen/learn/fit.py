@@ -155,7 +155,7 @@ class _Trainer:
     @torch.no_grad()
     def _validate(self) -> float:
         self.network.eval()
-        # Epochs compare by a score, and beta-NLL is weighted by each epoch's own scales: with beta 0 it is the NLL.
+        # Of beta-NLL the NLL (beta 0): its own value is weighted by each epoch's scales, so that no two epochs compare.
         judged_by = replace(self.config, beta=0.0)
         total, count = 0.0, 0
         for batch in self.validation.batches(by_tokens(self.validation.context_lengths, VALIDATION_TOKENS)):
