@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,13 @@ from levyscreen.study.networks import MissingNetwork
 
 if TYPE_CHECKING:
     from levyscreen.model.network import Network
+    from levyscreen.store import Model
     from levyscreen.study.results import Results
     from levyscreen.study.stage import Stage
 
-# A row is read against the default model's and the control's, which are trained anew by the same shorter schedule.
-SHORTER = 3  # times than the recipe's, in epochs
-# A training each, by the name of its folder: what differs from the default model.
-# By their parameters, the widths are the paper's sizes from 0.2M to 20.3M.
+SHARE = 1 / 3  # of the recipe's epochs, for the default model and the control too: rows are read against these
+# A training each, by the name of its folder: what differs from the default model. The widths have the parameters of the
+# paper's six sizes, 0.2M to 20.3M; what takes longest comes last.
 TRAINED: dict[str, dict[str, Any]] = {
     "levy": {},
     "softmax": {"decode": "softmax"},
@@ -37,51 +38,48 @@ TRAINED: dict[str, dict[str, Any]] = {
     "width-512": {"width": 512, "heads": 8, "feed_forward": 2048},
     "width-512-blocks-6": {"width": 512, "heads": 8, "feed_forward": 2048, "blocks": 6},
 }
-TAUS = (0.1, 0.5, 1.0, 2.0)  # of the default model, set after its training
+TAUS = {f"tau-{tau}": tau for tau in (0.1, 0.5, 1.0, 2.0)}  # rates of the default model, set after its training
 
 
 def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda line: None) -> None:
     """Runs what has no result yet, one dataset and seed; without training, what is trained."""
     dataset, seed = stage.networks.dataset.name, stage.networks.seed
-    for name in [*TRAINED, *(f"tau-{tau}" for tau in TAUS)]:
+    for name in [*TAUS, *TRAINED]:
         if results.has(dataset, seed, name):
             continue
         try:
-            network = _network(stage, name)
+            model = _model(stage, name)
         except MissingNetwork as missing:
             say(f"{name} left out: {missing}")
             continue
-        results.write(dataset, seed, name, _figures(stage, network))
+        about = {"epochs": model.remembered("settings")["epochs"], "machine": machine.describe(stage.networks.device)}
+        results.write(dataset, seed, name, about | _figures(stage, model.network))
         say(f"{dataset} seed {seed} {name}: done")
 
 
-def _network(stage: Stage, name: str) -> Network:
-    """The one of a row: trained as `name` says, or the default one at another rate."""
-    what, _, tau = name.partition("tau-")
-    settings = TRAINED[what or "levy"] | {"epochs": -(-stage.networks.dataset.recipe.epochs // SHORTER)}
-    network = stage.networks.model(f"ablations/{what or 'levy'}", settings).network
-    if tau:
-        network.levy().tau = float(tau)
-    return network
+def _model(stage: Stage, name: str) -> Model:
+    """Of a row: trained as its name says, or the default one at another rate."""
+    trained = "levy" if name in TAUS else name
+    epochs = math.ceil(SHARE * stage.networks.dataset.recipe.epochs)
+    model = stage.networks.model(f"ablations/{trained}", TRAINED[trained] | {"epochs": epochs})
+    if name in TAUS:
+        model.network.levy().tau = TAUS[name]
+    return model
 
 
 def _figures(stage: Stage, network: Network) -> dict[str, Any]:
     """Of the free signals on test targets; of a control its error alone."""
     names = stage.training.preprocessor.variables.names
-    about = {
-        "parameters": sum(p.numel() for p in network.parameters()),
-        "machine": machine.describe(stage.networks.device),
-    }
+    found: dict[str, Any] = {"parameters": sum(p.numel() for p in network.parameters())}
     if network.config.decode != "levy":
         estimator = ESTIMATORS["softmax-dispersion"]({"softmax": [network]})
-        return about | {"mae": _mae(answer(estimator, stage.test))}
-    found: dict[str, Any] = {}
+        return found | {"mae": _mae(answer(estimator, stage.test))}
     for key in ("sigma-hat", "disagreement", "deviation"):
         estimator = ESTIMATORS[key]({"levy": [network]})
         answered = answer(estimator, stage.test)
         found[key] = scores(answer(estimator, stage.validation), answered, names, estimator.in_units)
         found["mae"] = _mae(answered)
-    return about | found
+    return found
 
 
 def _mae(answered: Answered) -> float:
