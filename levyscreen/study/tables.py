@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.study import contests
 from levyscreen.study.columns import BLOCKS, Columns
 from levyscreen.study.datasets import DATASETS
 
@@ -109,13 +110,15 @@ def _which(run: dict[str, Any]) -> tuple[str, int]:
 
 def markdown(results: Results) -> str:
     """The study's tables, one a dataset and block of columns."""
-    table, parts, runs = long_table(results), [], results.read()
+    table, parts, runs = long_table(results), [], _with_changes(results.read())
     for name in [d for d in DATASETS if d in set(table["dataset"])]:
         of_dataset = table[table["dataset"] == name]
         for title, columns in BLOCKS.get(results.study, ()):
             parts.append(f"### {DATASETS[name].title}: {title}\n\n{_block(of_dataset, columns)}")
             if "flag_overlap_trainings" in columns:
                 parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
+        if len(against := contests.lines([run for run in runs if run["dataset"] == name])) > 1:
+            parts.append(f"### {DATASETS[name].title}: one against another, seed by seed\n\n{_table(against)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -139,13 +142,18 @@ def _block(table: pd.DataFrame, columns: Columns) -> str:
         *(n for n in table["name"].unique() if n not in ESTIMATORS),
     ]
     lines = [["", "passes", "seeds", *(title for title, _ in columns.values())]]
-    lines.append(["-"] * len(lines[0]))
     for name in names:
         found = {figure: cells.get((name, figure)) for figure in columns}
         if any(cell is not None for cell in found.values()):
             seeds = max(0 if cell is None or np.isnan(cell[0]) else int(cell[0]) for cell in found.values())
             lines.append([*_title(name), str(seeds), *(_cell(found[f], digits) for f, (_, digits) in columns.items())])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return _table(lines)
+
+
+def _table(lines: Sequence[Sequence[str]]) -> str:
+    """As Markdown; the first line is the head."""
+    head, *rest = lines
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["-"] * len(head), *rest))
 
 
 def _title(name: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
-from levyscreen.study import ablations, run, stress, tables
+from levyscreen.study import ablations, contests, run, stress, tables
 from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
 from levyscreen.study.continuum import dropped_spread
 from levyscreen.study.datasets import Dataset
@@ -240,6 +240,33 @@ def test_a_table_puts_the_papers_value_beside_ours(whole):
     ours = json.loads(whole.path("physionet2012", 3, "dropout").read_text())
     assert f"{ours['ause']:.3f} (0.482 ± 0.009)" in row
     assert "| 20 | 1 |" in row
+
+
+def test_a_contest_counts_the_seeds_in_which_one_is_better():
+    """Only seeds that have both; of AUSE less is better, of Spearman more."""
+    figures = {
+        "deviation": [(0, 0.40, 0.6), (1, 0.41, 0.5), (2, 0.42, 0.7), (3, 0.2, 0.9)],
+        "dropout": [(0, 0.50, 0.4), (1, 0.40, 0.4), (2, 0.43, 0.6)],
+    }
+    runs = [
+        {"name": name, "seed": seed, "figures": {"ause": ause, "patient_spearman": spearman}}
+        for name, of_seeds in figures.items()
+        for seed, ause, spearman in of_seeds
+    ]
+    titles = ["deviation of the prediction", "MC dropout (20 passes)"]
+    assert contests.lines(runs)[1:] == [
+        [*titles, "AUSE", "3", "2", "0.0333", "-0.0100"],
+        [*titles, "patient Spearman", "3", "3", "0.1333", "0.1000"],
+    ]
+
+
+def test_the_tables_of_a_ranking_have_its_contests(whole):
+    ours, theirs = (
+        json.loads(whole.path("physionet2012", 3, name).read_text())["ause"] for name in ("disagreement", "dropout")
+    )
+    _, text = tables.markdown(whole).split("### PhysioNet 2012: one against another, seed by seed")
+    better, ahead = int(ours < theirs), f"{theirs - ours:.4f}"
+    assert f"| MC dropout (20 passes) | AUSE | 1 | {better} | {ahead} | {ahead} |" in text
 
 
 def test_the_papers_values_are_of_known_rows():
