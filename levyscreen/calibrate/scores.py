@@ -50,9 +50,9 @@ def crps_of_error(error: Floats, scale: Floats) -> Floats:
 def ause(signal: ArrayLike, error: ArrayLike) -> float:
     """Area under the sparsification error: 0 for a signal that orders as the errors do, larger is worse.
 
-    The mean over every prefix removed (0 to n-1 queries, highest signal first, ties in the order they stand) of mean
-    |error| of the rest over mean |error| of all, less the same for the oracle that removes by |error| (Ilg et al.
-    2018).
+    The mean over every prefix removed (0 to n-1 queries, highest signal first) of mean |error| of the rest over mean
+    |error| of all, less the same for the oracle that removes by |error| (Ilg et al. 2018). Of ties the mean over all
+    their orders, so that it does not matter in which order the queries stand.
     0 where there is no error at all. Both (N,). Raises UsageError for empty, unequal or non-finite inputs.
     """
     signal, error = paired(signal=signal, error=error)
@@ -64,17 +64,22 @@ def ause(signal: ArrayLike, error: ArrayLike) -> float:
 
 def _sparsification(order_by: Float64s, error: Float64s) -> float:
     """Mean height of the sparsification curve, as a share of its first point."""
-    kept_first = error[np.argsort(-order_by, kind="stable")][::-1]
-    mean_of_rest = np.cumsum(kept_first) / np.arange(1, len(error) + 1)
+    mean_of_rest = np.cumsum(_in_order(order_by, error)) / np.arange(1, len(error) + 1)
     return float(mean_of_rest.mean() / error.mean())
+
+
+def _in_order(order_by: Floats, error: Floats) -> Float64s:
+    """The errors by ascending `order_by`, tied ones each as the mean of theirs: what to expect of a random order."""
+    _, which, counts = np.unique(order_by, return_inverse=True, return_counts=True)
+    return np.repeat(np.bincount(which, error) / counts, counts)
 
 
 def sparsification(order_by: Floats, error: Floats, points: int = CURVE_POINTS) -> list[float]:
     """Mean error of what is left, as a share of that of all, once 0, 1/50, ... 49/50 of the queries are left out.
 
-    Those with the highest `order_by` go first; both (N,), `error` absolute.
+    Those with the highest `order_by` go first, ties as in `ause`; both (N,), `error` absolute.
     """
-    kept = error[np.argsort(-order_by, kind="stable")]
+    kept = _in_order(order_by, error)[::-1]
     starts = np.floor(np.arange(points) / points * len(kept)).astype(np.int64)
     return [float(kept[start:].mean() / error.mean()) for start in starts]
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
-from levyscreen.calibrate import ause, coverage, crps_gaussian, flagged_excess, spearman
+from levyscreen.calibrate import ause, coverage, crps_gaussian, flagged_excess, sparsification, spearman
 from levyscreen.errors import UsageError
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "scores.npz")
@@ -19,12 +20,15 @@ pairs = st.lists(st.tuples(st.integers(0, 6), st.integers(-6, 6)), min_size=1, m
 
 
 def slow_ause(signal, error):
-    """The definition, a prefix at a time."""
+    """The definition, a prefix at a time; what is left of tied ones is a share of each."""
     error = np.abs(np.asarray(error, dtype=float))
 
     def curve(by):
-        order = sorted(range(len(by)), key=lambda i: -by[i])  # sorted() is stable
-        return [np.mean([error[i] for i in order[k:]]) for k in range(len(by))]
+        by, heights = np.asarray(by), []
+        for left in range(len(by), 0, -1):
+            weight = np.array([np.clip((left - (by < x).sum()) / (by == x).sum(), 0, 1) for x in by])
+            heights.append((weight * error).sum() / left)
+        return heights
 
     return float(np.mean(curve(signal)) - np.mean(curve(error))) / error.mean()
 
@@ -70,8 +74,6 @@ def test_ause_equals_the_slow_twin_ties_included(values):
 
 @given(pairs)
 def test_spearman_equals_scipys_and_is_0_for_a_constant(values):
-    from scipy.stats import spearmanr
-
     signal, error = zip(*values, strict=True)
     if len(set(signal)) > 1 and len({abs(e) for e in error}) > 1:
         assert spearman(signal, error) == pytest.approx(spearmanr(signal, np.abs(error)).statistic, abs=1e-12)
@@ -79,9 +81,10 @@ def test_spearman_equals_scipys_and_is_0_for_a_constant(values):
         assert spearman(signal, error) == 0
 
 
-def test_ties_leave_in_the_order_they_stand():
-    assert ause([1, 1], [2, 0]) == pytest.approx(0)  # the bad one stands first, and goes first
-    assert ause([1, 1], [0, 2]) == pytest.approx(1)  # mean(1, 2) - mean(1, 0)
+def test_ties_leave_as_the_mean_of_their_orders():
+    """[2, 0] would leave 1, 0 and [0, 2] leave 1, 2: on average 1, 1, where the oracle leaves 1, 0."""
+    assert ause([1, 1], [2, 0]) == ause([1, 1], [0, 2]) == pytest.approx(0.5)
+    assert sparsification(np.ones(2), np.array([2.0, 0.0]), points=2) == [1, 1]
 
 
 def test_coverage_counts_the_ends_and_infinite_intervals():
