@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -214,9 +214,10 @@ def save_member(folder: Path, seed: int, network: Network) -> Path:
     return path
 
 
-def load_members(model: Model, device: torch.device | str = "cpu") -> list[Network]:
-    """The other members of the deep ensemble in a model's folder, by seed; none if there are none."""
-    paths = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
+def load_members(model: Model, device: torch.device | str = "cpu", seeds: Iterable[int] | None = None) -> list[Network]:
+    """The other members of the deep ensemble in a model's folder, of these seeds or all; none if there are none."""
+    every = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
+    paths = every if seeds is None else [member_path(model.folder, seed) for seed in seeds]
     weights = _read_json(model.folder / CONFIG).get("weights", {})
     members = [load_weights(path, model.network.config, device) for path in paths]
     for path in paths:

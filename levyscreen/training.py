@@ -54,6 +54,11 @@ def train(
     return calibrate(trained, cohort, device) if model.decode == "levy" else trained
 
 
+def member_seeds(seed: int, members: int) -> range:
+    """Seeds of the other members of an ensemble whose first has `seed`: ensembles of two seeds share no others."""
+    return range(100 * seed + 1, 100 * seed + members)
+
+
 def train_member(
     cohort: Cohort, model: Model, seed: int, device: torch.device, resume: bool = False, watch: Watch | None = None
 ) -> Path:

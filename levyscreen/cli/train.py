@@ -44,7 +44,7 @@ def command(
     from levyscreen import machine
     from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
     from levyscreen.store import load_model
-    from levyscreen.training import train, train_member, train_student
+    from levyscreen.training import member_seeds, train, train_member, train_student
 
     if decode not in ("levy", "softmax", "cosine", "tnp-d"):
         raise UsageError(f"unknown decode layer '{decode}': use levy, softmax, cosine or tnp-d")
@@ -68,7 +68,7 @@ def command(
             model = train_student(found, load_model(teacher, where), folder, epochs, where, resume, watch)
         else:
             model = train(found, folder, PROTOCOLS[protocol], settings, config, where, resume, watch)
-        for member in range(seed + 1, seed + members):
+        for member in member_seeds(seed, members):
             common.stderr(f"member {member}")
             train_member(found, model, member, where, resume, watch)
     finally:

@@ -44,6 +44,14 @@ BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
                 for level in (0.8, 0.9, 0.95)
             },
         ),
+        (
+            "their median widths, z units",
+            {
+                f"global_{kind}width_{level}": (f"{title} {level:.0%}", 2)
+                for kind, title in (("", "Gaussian"), ("conformal_", "conformal"))
+                for level in (0.8, 0.9, 0.95)
+            },
+        ),
     ),
     "cohort": (
         (
@@ -65,7 +73,16 @@ BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
             },
         ),
     ),
-    "continuum": (("the dense timeline", {"seconds": ("seconds", 1), "times": ("times one pass", 2)}),),
+    "continuum": (
+        (
+            "the dense timeline",
+            {
+                "seconds": ("seconds", 1),
+                "seconds_of_one_pass": ("of one pass, timed with it", 1),
+                "times": ("times one pass", 2),
+            },
+        ),
+    ),
     "stress": (
         (
             "rank correlation of what the model says with its error, over levels of context",
@@ -74,6 +91,17 @@ BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
                 "spearman_with_error_deviation_scale": ("deviation, scaled", 3),
                 "spearman_with_error_deviation": ("deviation", 3),
                 "spearman_with_error_disagreement": ("disagreement", 3),
+            },
+        ),
+        (
+            "the same targets by what is left of the context",
+            {
+                "mae": ("MAE", 3),
+                "mae_rise": ("its rise", 2),
+                "deviation_scale": ("deviation, scaled", 3),
+                "sigma-hat_scale": ("sigma_hat, scaled", 3),
+                "disagreement": ("disagreement", 3),
+                "evidence": ("evidence", 1),
             },
         ),
     ),

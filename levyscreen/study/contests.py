@@ -12,15 +12,18 @@ from levyscreen.estimators.registry import ESTIMATORS
 
 LESS, MORE = -1, 1  # is better
 FIGURES = {
+    "spearman": ("Spearman", MORE),
     "ause": ("AUSE", LESS),
     "patient_spearman": ("patient Spearman", MORE),
     "mae": ("MAE", LESS),
+    "global_crps": ("CRPS, one scale", LESS),
     "by_variable_ause": ("AUSE, calibrated by variable", LESS),
     "by_variable_crps": ("CRPS, calibrated by variable", LESS),
     "by_variable_patient_spearman": ("patient Spearman, calibrated by variable", MORE),
     "by_variable_patient_flagged_decile_excess": ("flagged decile, calibrated by variable", MORE),
 }
-AS_IS = "ause", "patient_spearman"
+RANKING = "spearman", "ause"
+AS_IS = *RANKING, "patient_spearman"
 CALIBRATED = tuple(figure for figure in FIGURES if figure.startswith("by_variable"))
 
 
@@ -35,12 +38,17 @@ class Contest:
 
 CONTESTS = (
     Contest("disagreement", "dropout", (*AS_IS, *CALIBRATED)),
+    Contest("disagreement", "density", RANKING),
+    Contest("disagreement", "laplace", RANKING),
     Contest("deviation", "dropout", (*AS_IS, *CALIBRATED)),
     Contest("deviation", "ensemble", (*AS_IS, *CALIBRATED)),
     Contest("rich", "ensemble", CALIBRATED),
     Contest("student-rich", "ensemble", CALIBRATED),
     Contest("rich", "nll", (*AS_IS, "mae")),
     Contest("rich", "tnp-d", (*AS_IS, "mae")),
+    Contest("variance-head", "tnp-d", RANKING),
+    Contest("nll", "tnp-d", ("ause",)),
+    *(Contest("sigma-hat", rival, ("global_crps",)) for rival in ("nll", "beta-nll", "tnp-d")),
 )
 
 

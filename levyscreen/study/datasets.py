@@ -51,7 +51,7 @@ DATASETS = {
             None,
             read_ushcn,
             {},
-            recipe=TrainingConfig(epochs=60, patience=60),  # 25 steps an epoch, fixed sixty as in sec:setup
+            recipe=TrainingConfig(epochs=60, patience=60),  # 25 steps an epoch: never stopped early
         ),
     )
 }
@@ -66,8 +66,13 @@ def dataset(name: str) -> Dataset:
 
 def read(chosen: Dataset, data: Path, path: Path | None) -> Cohort:
     """One of a dataset's cohorts. Raises UsageError where the data folder lacks it."""
+    return chosen.read(located(chosen, data, path))
+
+
+def located(chosen: Dataset, data: Path, path: Path | None) -> Path:
+    """Where one of a dataset's cohorts lies. Raises UsageError where there is none, or the data folder lacks it."""
     if path is None:
         raise UsageError(f"{chosen.title} has no second cohort to screen")
     if not (data / path).exists():
         raise UsageError(f"{data / path} is not there: name the folder that holds {path} with --data")
-    return chosen.read(data / path)
+    return data / path

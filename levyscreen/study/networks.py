@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from levyscreen.config import ModelConfig
 from levyscreen.errors import UsageError
 from levyscreen.store import CONFIG, Model, load_members, load_model, member_path, shipped_folder
-from levyscreen.training import train, train_member, train_student
+from levyscreen.training import member_seeds, train, train_member, train_student
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,7 @@ class Networks:
         if not (folder / CONFIG).exists() and not self.training:
             raise MissingNetwork(f"{folder} holds no trained network: run the study without --no-train")
         if folder == self.path_of_shipped():
-            return load_model(folder, self.device)
+            return self._shipped(folder)
         if kind == "student":
             return self._student(folder)
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
@@ -67,6 +67,16 @@ class Networks:
         recipe = replace(self.dataset.recipe, seed=self.seed, **of_training)
         config = ModelConfig(len(self.cohort.variables), **changes)
         return train(self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder))
+
+    def _shipped(self, folder: Path) -> Model:
+        """Raises UsageError where its records were others: its training records might be among these test records."""
+        model = load_model(folder, self.device)
+        if model.remembered("cohort_fingerprint") != self.cohort.fingerprint:
+            raise UsageError(
+                f"the model of seed {self.seed}, {model.name}, was trained on other records than those of "
+                f"{self.cohort.name}: get them as they were published, or leave out that seed"
+            )
+        return model
 
     def _student(self, folder: Path) -> Model:
         self.networks("ensemble")
@@ -80,13 +90,14 @@ class Networks:
         model = self.model("levy" if kind == "ensemble" else kind)
         if kind != "ensemble":
             return [model.network]
-        for member in range(self.seed + 1, self.seed + MEMBERS):
+        others = member_seeds(self.seed, MEMBERS)
+        for member in others:
             if not self.training and not member_path(model.folder, member).exists():
                 raise MissingNetwork(f"{model.folder} lacks member {member} of its ensemble")
             train_member(
                 self.cohort, model, member, self.device, True, self.watch(f"seed {self.seed}, member {member}")
             )
-        return [model.network, *load_members(model, self.device)]
+        return [model.network, *load_members(model, self.device, others)]
 
     def path(self, kind: str) -> Path:
         """Where the model of a kind lies; an ensemble's first member is the point model."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 RANKINGS = "interpolation", "cohort"
+UNTOUCHED = "cohort", "continuum"  # ask the cohort that no training saw
 OTHERS = {"continuum": time_all, "stress": stress, "ablations": ablate, "beyond": beyond}
 
 
@@ -56,6 +57,8 @@ def run(
     if unknown:
         raise UsageError(f"unknown estimator '{unknown[0]}': use {', '.join(ESTIMATORS)}")
     dataset = datasets.dataset(request.dataset)
+    if request.study in UNTOUCHED:
+        datasets.located(dataset, request.data, dataset.screening)
     cohort = datasets.read(dataset, request.data, dataset.training)
     results = Results(request.out, request.study)
     for seed in request.seeds:

@@ -97,9 +97,12 @@ def _other_seeds(run: dict[str, Any], runs: Sequence[dict[str, Any]]) -> list[di
 
 
 def _by_group(runs: Sequence[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    """Every run, then one for each of its groups."""
+    """Every run, then one for each of its groups and levels of context."""
     for run in runs:
         yield run
+        for level in run.get("levels", ()):
+            name = f"{run['name']}, {100 * level['kept']:03.0f} % of the context"
+            yield {**run, "name": name, "figures": level | {"mae_rise": level["mae"] / run["levels"][0]["mae"] - 1}}
         for group in run.get("groups", ()):
             yield {**run, "name": f"{run['name']}, {group['by']} {group['group']}", "figures": figures_of(group)}
 

@@ -1,6 +1,7 @@
 """A study on a made-up cohort with tiny networks: what it finds, how it goes on, what its tables say."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
+from levyscreen.store import save_member
 from levyscreen.study import ablations, contests, run, stress, tables
 from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
 from levyscreen.study.continuum import dropped_spread
@@ -26,6 +28,7 @@ from levyscreen.study.networks import MissingNetwork, Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
+from levyscreen.training import member_seeds
 from tests.learn.tiny import MODEL, PROTOCOL, tiny_cohort
 
 SIZES = {k: v for k, v in MODEL.to_json().items() if k not in ("variables", "decode", "head")}
@@ -355,9 +358,44 @@ def test_data_that_is_not_there_is_named_with_what_to_do(tmp_path):
 @pytest.mark.parametrize("study", ["stress", "continuum"])
 def test_a_seed_without_its_network_is_left_out_and_said(tmp_path, study, monkeypatch):
     said = []
+    (tmp_path / "physionet2012").mkdir()
+    (tmp_path / "physionet2012/set-b.tar.gz").touch()
     monkeypatch.setattr(run.datasets, "read", lambda dataset, data, path: tiny_cohort())
     run.run(replace(asked_of(tmp_path, study), seeds=[5, 6]), CPU, False, said.append)
     assert [line.split(":")[0] for line in said] == ["seed 5 left out", "seed 6 left out"]
+
+
+@pytest.mark.parametrize("study", ["cohort", "continuum"])
+def test_a_study_of_an_untouched_cohort_is_refused_before_anything_is_trained_for_it(tmp_path, study):
+    (tmp_path / "physionet2012").mkdir()
+    (tmp_path / "physionet2012/set-a.tar.gz").touch()
+    with pytest.raises(UsageError, match=r"set-b\.tar\.gz is not there"):
+        run.run(asked_of(tmp_path, study), CPU, True, print)
+    with pytest.raises(UsageError, match="USHCN, rebuilt has no second cohort"):
+        run.run(asked_of(tmp_path, study, "ushcn"), CPU, True, print)
+
+
+def test_a_shipped_model_of_other_records_is_refused(stage):
+    """Of one record less the split is another, and test records would be those it was trained on."""
+    dataset = replace(stage.networks.dataset, shipped={3: "physionet2012-paper"})
+    with pytest.raises(UsageError, match="physionet2012-paper, was trained on other records than those of tiny"):
+        replace(stage.networks, dataset=dataset).model()
+
+
+def test_an_ensemble_has_its_own_five_whatever_else_lies_there(stage, whole, tmp_path):
+    folder = shutil.copytree(stage.networks.folder, tmp_path / "runs")
+    networks = replace(stage.networks, folder=folder, training=False)
+    five = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
+    save_member(networks.path("levy"), 77, networks.model().network)
+    again = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
+    assert len(five) == 5
+    assert all(torch.equal(a, b) for a, b in zip(five, again, strict=True))
+
+
+def test_ensembles_of_two_seeds_share_no_member():
+    members = [set(member_seeds(seed, 5)) for seed in range(5)]
+    assert members[0] == {1, 2, 3, 4}
+    assert len(set.union(*members)) == 20
 
 
 def test_an_unknown_study_is_refused_with_the_known_ones():
