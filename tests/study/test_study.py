@@ -22,7 +22,7 @@ from levyscreen.records.batches import Batcher
 from levyscreen.store import save_member
 from levyscreen.study import ablations, contests, run, stress, tables
 from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
-from levyscreen.study.continuum import dropped_spread
+from levyscreen.study.continuum import dropped_spread, time_all
 from levyscreen.study.datasets import Dataset
 from levyscreen.study.networks import MissingNetwork, Networks
 from levyscreen.study.ranking import rank
@@ -223,6 +223,19 @@ def test_stress_says_error_scale_and_evidence_at_each_level(stage, tmp_path):
     assert [level["kept"] for level in found["levels"]] == list(stress.KEPT)
     assert found["evidence_falls"]
     assert found["levels"][0]["evidence"] > 5 * found["levels"][-1]["evidence"]
+
+
+def test_a_way_that_is_timed_later_is_compared_with_a_pass_of_that_hour(stage, whole, tmp_path):
+    results = Results(tmp_path, "continuum")
+    time_all(stage, results)
+    before = {run["name"]: run for run in results.read()}
+    results.path("physionet2012", 3, "dropout").unlink()
+    time_all(stage, results)
+    after = {run["name"]: run for run in results.read()}
+    assert before.keys() == after.keys() == {"free", "with-deviation", "ensemble", "draws", "dropout"}
+    assert all(run["times"] == run["seconds"] / run["seconds_of_one_pass"] for run in after.values())
+    assert {name for name in before if before[name] != after[name]} == {"dropout"}
+    assert after["dropout"]["seconds_of_one_pass"] != before["free"]["seconds"]
 
 
 def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
