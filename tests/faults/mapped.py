@@ -24,18 +24,12 @@ from levyscreen.records.mapped.reading import read_mapped
 from tests.faults.hostile import pick
 from tests.faults.mutations import Draw, mutated
 from tests.faults.row import Row
-from tests.records.mapped_files import slow_long
+from tests.records.mapped_files import LONG_HEAD, slow_long
 from tests.records.record_files import accounts
 
-MAPPING = """
-source = "t.csv"
-kind = "long"
-horizon_hours = 48
-[columns]
-record = "id"
-time = "t"
-variable = "what"
-value = "x"
+MAPPING = (
+    LONG_HEAD
+    + """
 [time]
 unit = "hours"
 [variables.HR]
@@ -52,6 +46,7 @@ gender = { codes = ["sex"], values = { F = 0, M = 1 } }
 [ignore]
 codes = ["note"]
 """
+)
 PLAIN = MAPPING.replace(', "t c*"', "").replace(", values = { F = 0, M = 1 }", "")  # what the slow twin knows
 TOLD = PLAIN.replace('value = "x"', 'value = "x"\nunit = "u"').replace(
     'codes = ["tc"]', 'codes = ["tc"]\nunits = ["C"]'

@@ -22,6 +22,17 @@ from tests.records.record_files import slow_number
 BLANKS = " \t"
 ADMITTED = datetime.datetime(2031, 5, 17, 22, 43)  # each record a day after the one before
 
+# The start of a mapping of t.csv; further columns may follow it.
+LONG_HEAD = """
+source = "t.csv"
+kind = "long"
+[columns]
+record = "id"
+time = "t"
+variable = "what"
+value = "x"
+"""
+
 
 def lines(folder: Path) -> Iterator[tuple[int, int, str, str]]:
     """(record, minutes, name, value as written) of every line but the RecordID."""

@@ -21,7 +21,7 @@ from levyscreen.records.drafted.guess import guess
 from levyscreen.records.mapped import buckets, register, tables
 from levyscreen.records.mapped.mapping import read_mapping
 from tests.conftest import SAMPLE
-from tests.records.mapped_files import slow_long, write_dyn, write_long, write_meds, write_psv
+from tests.records.mapped_files import LONG_HEAD, slow_long, write_dyn, write_long, write_meds, write_psv
 from tests.records.record_files import accounts, counts, same
 
 VARIABLES = """
@@ -36,14 +36,9 @@ low = 25
 high = 45
 also = [{ codes = ["tf"], factor = 0.5555555555555556, offset = -17.77777777777778 }]
 """
-LONG = """
-source = "t.csv"
-kind = "long"
-[columns]
-record = "id"
-time = "t"
-variable = "what"
-value = "x"
+LONG = (
+    LONG_HEAD
+    + """
 [time]
 unit = "hours"
 [descriptors]
@@ -51,6 +46,7 @@ age = { codes = ["Age"] }
 [ignore]
 codes = ["note"]
 """
+)
 
 
 def written(folder: Path, rows: list[Any], head: str = LONG, name: str = "t.csv", delimiter: str = ",") -> Path:

@@ -13,15 +13,11 @@ from levyscreen.errors import CohortError
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.mapped.codes import Codes
 from levyscreen.records.mapped.mapping import Mapping, parse_mapping
+from tests.records.mapped_files import LONG_HEAD
 
-TOLD = """
-source = "t.csv"
-kind = "long"
-[columns]
-record = "id"
-time = "t"
-variable = "what"
-value = "x"
+TOLD = (
+    LONG_HEAD
+    + """
 unit = "uom"
 [time]
 unit = "hours"
@@ -37,6 +33,7 @@ units = ["mEq/L"]
 [descriptors]
 weight = { units = ["kg"], also = [{ codes = ["weight"], units = ["lbs"], factor = 0.5 }] }
 """
+)
 ROWS = [
     *[(1, 0, "glu", 90, "MG / dl"), (1, 1, "glu", 5, "mmol/l"), (1, 2, "glu", 1.2, "g/L"), (1, 3, "glu", 7, "")],
     *[(1, 4, "K+", 4, "mmol/L"), (1, 5, "K+", 16, "mg/dL"), (1, 6, "pH", 7.4, ""), (1, 7, "pH", 7.5, "units")],
