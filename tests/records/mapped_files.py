@@ -26,6 +26,7 @@ ADMITTED = datetime.datetime(2031, 5, 17, 22, 43)  # each record a day after the
 LONG_HEAD = """
 source = "t.csv"
 kind = "long"
+horizon_hours = 48
 [columns]
 record = "id"
 time = "t"
