@@ -216,8 +216,10 @@ def save_member(folder: Path, seed: int, network: Network) -> Path:
 
 def load_members(model: Model, device: torch.device | str = "cpu", seeds: Iterable[int] | None = None) -> list[Network]:
     """The other members of the deep ensemble in a model's folder, of these seeds or all; none if there are none."""
-    every = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
-    paths = every if seeds is None else [member_path(model.folder, seed) for seed in seeds]
+    if seeds is None:
+        paths = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
+    else:
+        paths = [member_path(model.folder, seed) for seed in seeds]
     weights = _read_json(model.folder / CONFIG).get("weights", {})
     members = [load_weights(path, model.network.config, device) for path in paths]
     for path in paths:

@@ -17,7 +17,7 @@ from levyscreen.study.answers import answer
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
 from tests.learn.tiny import tiny_cohort
-from tests.study.test_study import tiny_stage
+from tests.study.tiny import tiny_stage
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -18,7 +18,7 @@ import sys, torch
 from pathlib import Path
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
-from tests.study.test_study import tiny_stage
+from tests.study.tiny import tiny_stage
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
 folder.mkdir(exist_ok=True)

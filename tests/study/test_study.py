@@ -1,7 +1,5 @@
-"""A study on a made-up cohort with tiny networks: what it finds, how it goes on, what its tables say."""
+"""A study on a made-up cohort with tiny networks: what it finds, how it goes on, what it refuses."""
 
-import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -10,51 +8,21 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from levyscreen.calibrate import ause
 from levyscreen.cli.app import app
-from levyscreen.config import ModelConfig, TrainingConfig
+from levyscreen.config import ModelConfig
 from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
-from levyscreen.store import save_member
-from levyscreen.study import ablations, contests, run, stress, tables
-from levyscreen.study.answers import Answered, Questions, answer, scores, sparsification
+from levyscreen.study import ablations, run, stress, tables
+from levyscreen.study.answers import Questions, answer
 from levyscreen.study.continuum import dropped_spread, time_all
-from levyscreen.study.datasets import Dataset
-from levyscreen.study.networks import MissingNetwork, Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
-from levyscreen.study.stage import Stage
-from levyscreen.training import member_seeds
-from tests.learn.tiny import MODEL, PROTOCOL, tiny_cohort
-
-SIZES = {k: v for k, v in MODEL.to_json().items() if k not in ("variables", "decode", "head")}
-CPU = torch.device("cpu")
-
-
-def tiny_stage(folder, training=True, seed=3, data=None):
-    recipe = TrainingConfig(epochs=2, batch_records=8, peak_rate=5e-3)
-    paths = folder / "a", folder / "b"
-    dataset = Dataset("physionet2012", "tiny", *paths, lambda path: tiny_cohort(40, 9), {}, PROTOCOL, recipe)
-    networks = Networks(dataset, seed, folder / "runs", tiny_cohort(), CPU, training, sizes=SIZES)
-    (folder / "b").touch()
-    return Stage(networks, folder)
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory):
-    return tiny_stage(tmp_path_factory.mktemp("study"))
-
-
-@pytest.fixture(scope="module")
-def whole(stage, tmp_path_factory):
-    """Every estimator's result."""
-    results = Results(tmp_path_factory.mktemp("results"), "interpolation")
-    rank(stage, results, list(ESTIMATORS))
-    return results
+from tests.learn.tiny import tiny_cohort
+from tests.study.tiny import CPU, tiny_stage
 
 
 def test_a_study_has_a_result_for_every_estimator(whole):
@@ -113,12 +81,6 @@ def test_without_training_what_needs_a_network_is_left_out_and_said(tmp_path):
     assert "--no-train" in said[0]
 
 
-def test_an_ensemble_that_lacks_a_member_is_not_run(stage):
-    without = Stage(replace(stage.networks, training=False, seed=17), stage.data)
-    with pytest.raises(MissingNetwork):
-        without.networks.networks("ensemble")
-
-
 def test_a_cohort_study_asks_the_other_cohort(stage, tmp_path):
     results = Results(tmp_path, "cohort")
     rank(stage, results, ["disagreement"])
@@ -131,49 +93,6 @@ def levy(stage):
     return {"levy": stage.networks.networks("levy")}
 
 
-def made_up(n=4000, seed=0, scale=1.0):
-    """Errors drawn with a known deviation."""
-    rng = np.random.default_rng(seed)
-    variable, deviation = rng.integers(0, 4, n), rng.gamma(2.0, 0.2, n) + 0.05
-    truth = rng.standard_normal(n)
-    error = deviation * rng.standard_normal(n)
-    return Answered(0.0, np.sort(rng.integers(0, 50, n)), variable, truth, truth + error, scale * deviation)
-
-
-def test_a_calibrated_scale_undoes_the_unit_and_covers_as_it_says():
-    found = scores(made_up(seed=1, scale=7.0), made_up(seed=2, scale=7.0), ["a", "b", "c", "d"], in_units=True)
-    assert found["global"]["a"] == pytest.approx(1 / 7, rel=0.1)
-    for kind in ("coverage", "conformal_coverage"):
-        assert found["global"][kind]["0.9"] == pytest.approx(0.9, abs=0.02)
-    assert found["global"]["crps"] < found["crps_raw"]
-
-
-def skewed(seed, n=20_000):
-    """Two variables of heavy and of skewed errors, as wide as the signal says."""
-    rng = np.random.default_rng(seed)
-    a = made_up(n, seed)
-    variable = rng.integers(0, 2, n)
-    shape = np.where(variable == 0, rng.standard_t(2.5, n), rng.exponential(1, n) - 1)
-    return replace(a, variable=variable, prediction=a.truth - a.uncertainty * shape)
-
-
-def test_the_empirical_law_scores_and_covers_better_where_residuals_are_not_normal():
-    found = scores(skewed(1), skewed(2), ["a", "b"], in_units=True)
-    for by in ("global", "by_variable"):
-        empirical = found[by]["empirical"]
-        assert empirical["crps"] < found[by]["crps"] - 0.002
-        assert empirical["coverage"] == pytest.approx({"0.8": 0.8, "0.9": 0.9, "0.95": 0.95}, abs=0.01)
-        assert empirical["tails"] == pytest.approx({"low": 0.025, "high": 0.025}, abs=0.005)
-    assert found["by_variable"]["empirical"]["crps"] < found["global"]["empirical"]["crps"]
-
-
-def test_the_empirical_law_of_normal_residuals_scores_as_the_gaussian():
-    found = scores(made_up(seed=1, n=20_000), made_up(seed=2, n=20_000), ["a", "b", "c", "d"], in_units=True)
-    for by in ("global", "by_variable"):
-        assert found[by]["empirical"]["crps"] == pytest.approx(found[by]["crps"], rel=0.002)
-        assert found[by]["empirical"]["width"]["0.9"] == pytest.approx(found[by]["width"]["0.9"], rel=0.03)
-
-
 def test_scales_are_fitted_to_what_an_estimator_says_of_validation_without_having_seen_it(stage, tmp_path, monkeypatch):
     asked = []
     on_validation = ESTIMATORS["rich"].on_validation
@@ -182,22 +101,6 @@ def test_scales_are_fitted_to_what_an_estimator_says_of_validation_without_havin
     )
     rank(stage, Results(tmp_path, "interpolation"), ["rich"])
     assert {id(batch) for batch in asked} == {id(batch) for batch in stage.validation.batches}
-
-
-def test_signals_below_zero_are_shifted_and_rank_as_before():
-    validation, test = made_up(seed=1), made_up(seed=2)
-    lower = [replace(a, uncertainty=a.uncertainty - 3) for a in (validation, test)]
-    moved, found = scores(*lower, ["a", "b", "c", "d"], False), scores(validation, test, ["a", "b", "c", "d"], False)
-    assert moved["ause"] == pytest.approx(found["ause"])
-    assert moved["global"]["crps"] == pytest.approx(found["global"]["crps"], rel=0.01)
-    assert found["crps_raw"] is None
-
-
-def test_the_sparsification_curve_has_the_area_that_ause_measures():
-    a = made_up()
-    area = np.mean(sparsification(a.uncertainty, a.error)) - np.mean(sparsification(a.error, a.error))
-    assert area == pytest.approx(ause(a.uncertainty, a.error), abs=0.01)
-    assert sparsification(a.error, a.error)[0] == 1
 
 
 def test_less_context_is_part_of_more_and_targets_stay(stage):
@@ -250,67 +153,11 @@ def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
     assert {r["epochs"] for r in results.read()} == {1}  # of the recipe's two
 
 
-def test_a_table_puts_the_papers_value_beside_ours(whole):
-    text = tables.markdown(whole)
-    row = next(line for line in text.splitlines() if line.startswith("| MC dropout"))
-    ours = json.loads(whole.path("physionet2012", 3, "dropout").read_text())
-    assert f"{ours['ause']:.3f} (0.482 ± 0.009)" in row
-    assert "| 20 | 1 |" in row
-
-
-def test_a_contest_counts_the_seeds_in_which_one_is_better():
-    """Only seeds that have both; of AUSE less is better, of Spearman more."""
-    figures = {
-        "deviation": [(0, 0.40, 0.6), (1, 0.41, 0.5), (2, 0.42, 0.7), (3, 0.2, 0.9)],
-        "dropout": [(0, 0.50, 0.4), (1, 0.40, 0.4), (2, 0.43, 0.6)],
-    }
-    runs = [
-        {"name": name, "seed": seed, "figures": {"ause": ause, "patient_spearman": spearman}}
-        for name, of_seeds in figures.items()
-        for seed, ause, spearman in of_seeds
-    ]
-    titles = ["deviation of the prediction", "MC dropout (20 passes)"]
-    assert contests.lines(runs)[1:] == [
-        [*titles, "AUSE", "3", "2", "0.0333", "-0.0100"],
-        [*titles, "patient Spearman", "3", "3", "0.1333", "0.1000"],
-    ]
-
-
-def test_the_tables_of_a_ranking_have_its_contests(whole):
-    ours, theirs = (
-        json.loads(whole.path("physionet2012", 3, name).read_text())["ause"] for name in ("disagreement", "dropout")
-    )
-    _, text = tables.markdown(whole).split("### PhysioNet 2012: one against another, seed by seed")
-    better, ahead = int(ours < theirs), f"{theirs - ours:.4f}"
-    assert f"| MC dropout (20 passes) | AUSE | 1 | {better} | {ahead} | {ahead} |" in text
-
-
-def test_the_papers_values_are_of_known_rows():
-    for study in ("interpolation", "cohort"):
-        assert set(tables.paper_values(study)["name"]) <= set(ESTIMATORS)
-    assert set(tables.paper_values("ablations")["name"]) <= set(ablations.TRAINED)
-
-
 def test_the_sizes_are_the_papers():
     millions = {"width-64": 0.2, "levy": 0.7, "width-256": 2.7, "width-256-blocks-6": 5.1}
     for name, size in (millions | {"width-512": 10.8, "width-512-blocks-6": 20.3}).items():
         network = build(ModelConfig(variables=36, **ablations.TRAINED[name]), seed=0)
         assert round(sum(p.numel() for p in network.parameters()) / 1e6, 1) == size
-
-
-def test_change_of_mae_is_against_the_point_model_of_the_same_seed(whole):
-    table = tables.long_table(whole)
-    table = table[table["dataset"] == "physionet2012"].set_index(["name", "figure"])["mean"]
-    assert table["nll", "mae_change"] == pytest.approx(table["nll", "mae"] / table["disagreement", "mae"] - 1)
-
-
-def test_a_report_is_a_table_a_text_and_figures(whole):
-    pytest.importorskip("matplotlib")
-    names = [path.name for path in run.report("interpolation", whole.folder)]
-    assert names == ["table.parquet", "table.md", "sparsification-physionet2012.svg", "coverage-physionet2012.svg"]
-    first = (whole.folder / "interpolation" / "coverage-physionet2012.svg").read_bytes()
-    run.report("interpolation", whole.folder)
-    assert (whole.folder / "interpolation" / "coverage-physionet2012.svg").read_bytes() == first
 
 
 @pytest.mark.parametrize(
@@ -386,29 +233,6 @@ def test_a_study_of_an_untouched_cohort_is_refused_before_anything_is_trained_fo
         run.run(asked_of(tmp_path, study), CPU, True, print)
     with pytest.raises(UsageError, match="USHCN, rebuilt has no second cohort"):
         run.run(asked_of(tmp_path, study, "ushcn"), CPU, True, print)
-
-
-def test_a_shipped_model_of_other_records_is_refused(stage):
-    """Of one record less the split is another, and test records would be those it was trained on."""
-    dataset = replace(stage.networks.dataset, shipped={3: "physionet2012-paper"})
-    with pytest.raises(UsageError, match="physionet2012-paper, was trained on other records than those of tiny"):
-        replace(stage.networks, dataset=dataset).model()
-
-
-def test_an_ensemble_has_its_own_five_whatever_else_lies_there(stage, whole, tmp_path):
-    folder = shutil.copytree(stage.networks.folder, tmp_path / "runs")
-    networks = replace(stage.networks, folder=folder, training=False)
-    five = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
-    save_member(networks.path("levy"), 77, networks.model().network)
-    again = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
-    assert len(five) == 5
-    assert all(torch.equal(a, b) for a, b in zip(five, again, strict=True))
-
-
-def test_ensembles_of_two_seeds_share_no_member():
-    members = [set(member_seeds(seed, 5)) for seed in range(5)]
-    assert members[0] == {1, 2, 3, 4}
-    assert len(set.union(*members)) == 20
 
 
 def test_an_unknown_study_is_refused_with_the_known_ones():

@@ -1,0 +1,21 @@
+"""What tests of several modules ask: a stage, and every estimator's result of it."""
+
+import pytest
+
+from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.study.ranking import rank
+from levyscreen.study.results import Results
+from tests.study.tiny import tiny_stage
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory):
+    return tiny_stage(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="session")
+def whole(stage, tmp_path_factory):
+    """Every estimator's result."""
+    results = Results(tmp_path_factory.mktemp("results"), "interpolation")
+    rank(stage, results, list(ESTIMATORS))
+    return results

@@ -1,0 +1,42 @@
+"""The networks that a study reads: which they are, and when they are refused."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+from levyscreen.errors import UsageError
+from levyscreen.store import save_member
+from levyscreen.study.networks import MissingNetwork
+from levyscreen.study.stage import Stage
+from levyscreen.training import member_seeds
+
+
+def test_an_ensemble_that_lacks_a_member_is_not_run(stage):
+    without = Stage(replace(stage.networks, training=False, seed=17), stage.data)
+    with pytest.raises(MissingNetwork):
+        without.networks.networks("ensemble")
+
+
+def test_a_shipped_model_of_other_records_is_refused(stage):
+    """Of one record less the split is another, and test records would be those it was trained on."""
+    dataset = replace(stage.networks.dataset, shipped={3: "physionet2012-paper"})
+    with pytest.raises(UsageError, match="physionet2012-paper, was trained on other records than those of tiny"):
+        replace(stage.networks, dataset=dataset).model()
+
+
+def test_an_ensemble_has_its_own_five_whatever_else_lies_there(stage, whole, tmp_path):
+    folder = shutil.copytree(stage.networks.folder, tmp_path / "runs")
+    networks = replace(stage.networks, folder=folder, training=False)
+    five = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
+    save_member(networks.path("levy"), 77, networks.model().network)
+    again = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
+    assert len(five) == 5
+    assert all(torch.equal(a, b) for a, b in zip(five, again, strict=True))
+
+
+def test_ensembles_of_two_seeds_share_no_member():
+    members = [set(member_seeds(seed, 5)) for seed in range(5)]
+    assert members[0] == {1, 2, 3, 4}
+    assert len(set.union(*members)) == 20
