@@ -20,7 +20,7 @@ STUDIES = ("interpolation", "cohort", "continuum", "stress", "ablations", "beyon
 
 def command(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="One of " + ", ".join(STUDIES) + ".")],
-    dataset: Annotated[str, typer.Option(help="physionet2012 or ushcn.")] = "physionet2012",
+    dataset: Annotated[str, typer.Option(help="physionet2012, ushcn, or a COHORT of your own.")] = "physionet2012",
     seeds: Annotated[str, typer.Option(help="One, several or a range: 0, 0,2 or 0-4.")] = "0",
     estimators: Annotated[str | None, typer.Option(help="Only these, by comma; all by default.")] = None,
     data: Annotated[Path, typer.Option(help="Folder with physionet2012/ and ushcn/.")] = Path("../shared/data"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levyscreen.config import PAPER, Protocol, TrainingConfig
+from levyscreen.config import OURS, PAPER, Protocol, TrainingConfig
 from levyscreen.errors import UsageError
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.ushcn import read_ushcn
@@ -58,10 +58,15 @@ DATASETS = {
 
 
 def dataset(name: str) -> Dataset:
-    """By name. Raises UsageError for an unknown one."""
-    if name not in DATASETS:
-        raise UsageError(f"unknown dataset '{name}': use {' or '.join(DATASETS)}")
-    return DATASETS[name]
+    """By name, or a cohort of one's own by its path. Raises UsageError for what is neither."""
+    if name in DATASETS:
+        return DATASETS[name]
+    path = Path(name).expanduser().absolute()
+    if not path.exists():
+        raise UsageError(f"unknown dataset '{name}': use {', '.join(DATASETS)}, or the path of a cohort of your own")
+    cohort = read_cohort(path)
+    own = f"{cohort.name}-{cohort.fingerprint[:8]}"  # results and networks of the records as they were stay apart
+    return Dataset(own, own, path, None, lambda _: cohort, {}, OURS)
 
 
 def read(chosen: Dataset, data: Path, path: Path | None) -> Cohort:

@@ -60,6 +60,8 @@ def run(
     if request.study in UNTOUCHED:
         datasets.located(dataset, request.data, dataset.screening)
     cohort = datasets.read(dataset, request.data, dataset.training)
+    for note in cohort.notes:
+        say(f"note: {note}")
     results = Results(request.out, request.study)
     for seed in request.seeds:
         stage = Stage(Networks(dataset, seed, request.networks, cohort, device, training, watch), request.data)

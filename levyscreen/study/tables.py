@@ -23,7 +23,10 @@ KEYS = ["name", "figure", "seeds", "mean", "std", "paper_mean", "paper_std"]
 
 
 def long_table(results: Results) -> pd.DataFrame:
-    """A row for each (dataset, name, figure): seeds, mean and sample standard deviation, and the paper's two."""
+    """A row for each (dataset, name, figure): seeds, mean and sample standard deviation, and the paper's two.
+
+    Of each dataset that has a run, all rows of the paper.
+    """
     runs = results.read()
     found = pd.DataFrame(
         [
@@ -36,6 +39,7 @@ def long_table(results: Results) -> pd.DataFrame:
     by = ["dataset", "name", "figure"]
     ours = found.groupby(by, sort=False)["value"].agg(seeds="count", mean="mean", std="std", least="min", most="max")
     paper = paper_values(results.study).rename(columns={"mean": "paper_mean", "std": "paper_std"})
+    paper = paper[paper["dataset"].isin(found["dataset"])]
     return ours.reset_index().merge(paper, on=by, how="outer").sort_values(by, ignore_index=True)
 
 
@@ -114,14 +118,15 @@ def _which(run: dict[str, Any]) -> tuple[str, int]:
 def markdown(results: Results) -> str:
     """The study's tables, one a dataset and block of columns."""
     table, parts, runs = long_table(results), [], _with_changes(results.read())
-    for name in [d for d in DATASETS if d in set(table["dataset"])]:
-        of_dataset = table[table["dataset"] == name]
+    ours = [d for d in DATASETS if d in set(table["dataset"])]
+    for name in [*ours, *sorted(set(table["dataset"]) - set(ours))]:
+        of_dataset, called = table[table["dataset"] == name], DATASETS[name].title if name in DATASETS else name
         for title, columns in BLOCKS.get(results.study, ()):
-            parts.append(f"### {DATASETS[name].title}: {title}\n\n{_block(of_dataset, columns)}")
+            parts.append(f"### {called}: {title}\n\n{_block(of_dataset, columns)}")
             if "flag_overlap_trainings" in columns:
                 parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
         if len(against := contests.lines([run for run in runs if run["dataset"] == name])) > 1:
-            parts.append(f"### {DATASETS[name].title}: one against another, seed by seed\n\n{_table(against)}")
+            parts.append(f"### {called}: one against another, seed by seed\n\n{_table(against)}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,6 +1,7 @@
 """A study on a made-up cohort with tiny networks: what it finds, how it goes on, what it refuses."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,20 +10,22 @@ import torch
 from typer.testing import CliRunner
 
 from levyscreen.cli.app import app
-from levyscreen.config import ModelConfig
+from levyscreen.config import OURS, ModelConfig
 from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.learn.data import prepare
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
 from levyscreen.study import ablations, run, stress, tables
 from levyscreen.study.answers import Questions, answer
 from levyscreen.study.continuum import dropped_spread, time_all
+from levyscreen.study.networks import Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
 from tests.learn.tiny import tiny_cohort
-from tests.study.tiny import CPU, tiny_stage
+from tests.study.tiny import CPU, SIZES, tiny_stage
 
 
 def test_a_study_has_a_result_for_every_estimator(whole):
@@ -196,6 +199,52 @@ def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
     assert torch.corrcoef(torch.stack([fast.flatten(), slow.flatten()]))[0, 1] > 0.6  # the same queries, in their order
 
 
+# A cohort of one's own ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Studies a made-up cohort by its path, with tiny networks; gives what was said."""
+    monkeypatch.setattr(run, "Networks", partial(Networks, sizes=SIZES))
+
+    def studied(records, fingerprint, **changes):
+        said = []
+        cohort = replace(tiny_cohort(records), fingerprint=fingerprint, notes=("an odd thing",))
+        monkeypatch.setattr(run.datasets, "read_cohort", {tmp_path: cohort}.get)
+        request = asked_of(tmp_path, "interpolation", str(tmp_path), ["deviation", "dropout"])
+        run.run(replace(request, **changes), CPU, True, said.append)
+        return said
+
+    return studied
+
+
+def test_a_cohort_of_ones_own_is_ranked_on_its_test_records(own, tmp_path):
+    said = own(60, "0123456789abcdef")
+    assert said[0] == "note: an odd thing"
+    results = Results(tmp_path / "out", "interpolation").read()
+    tested = len(prepare(tiny_cohort(), OURS, 0).split.test)
+    assert [(r["dataset"], r["name"], r["records"]) for r in results] == [
+        ("tiny-01234567", "deviation", tested),
+        ("tiny-01234567", "dropout", tested),
+    ]
+    table = tables.markdown(Results(tmp_path / "out", "interpolation"))
+    assert "### tiny-01234567: error ranking" in table
+    assert "PhysioNet" not in table
+
+
+def test_edited_records_are_another_dataset(own, tmp_path):
+    own(60, "0123456789abcdef")
+    own(90, "fedcba9876543210")
+    results = Results(tmp_path / "out", "interpolation").read()
+    assert {r["dataset"] for r in results} == {"tiny-01234567", "tiny-fedcba98"}
+    assert len({r["queries"] for r in results}) == 2
+
+
+def test_a_cohort_of_ones_own_has_no_second_one_to_screen(own):
+    with pytest.raises(UsageError, match="tiny-01234567 has no second cohort to screen"):
+        own(60, "0123456789abcdef", study="cohort")
+
+
 # What a user may get wrong ------------------------------------------------------------------------------------------
 
 
@@ -204,7 +253,7 @@ def asked_of(tmp_path, study="stress", dataset="physionet2012", estimators=None)
 
 
 def test_an_unknown_dataset_or_estimator_is_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(UsageError, match="unknown dataset 'mimic': use physionet2012 or ushcn"):
+    with pytest.raises(UsageError, match="unknown dataset 'mimic': use physionet2012, ushcn, or the path of a cohort"):
         run.run(asked_of(tmp_path, dataset="mimic"), CPU, False, print)
     with pytest.raises(UsageError, match=r"unknown estimator 'swag': use gap-same-variable, .*rich"):
         run.run(asked_of(tmp_path, estimators=["deviation", "swag"]), CPU, False, print)
