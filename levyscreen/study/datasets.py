@@ -69,6 +69,11 @@ def dataset(name: str) -> Dataset:
     return Dataset(own, own, path, None, lambda _: cohort, {}, OURS)
 
 
+def title_of(name: str) -> str:
+    """How tables label a dataset of this name; one's own has no other."""
+    return DATASETS[name].title if name in DATASETS else name
+
+
 def read(chosen: Dataset, data: Path, path: Path | None) -> Cohort:
     """One of a dataset's cohorts. Raises UsageError where the data folder lacks it."""
     return chosen.read(located(chosen, data, path))

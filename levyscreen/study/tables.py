@@ -11,7 +11,7 @@ import pandas as pd
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import contests
 from levyscreen.study.columns import BLOCKS, Columns
-from levyscreen.study.datasets import DATASETS
+from levyscreen.study.datasets import DATASETS, title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -118,9 +118,9 @@ def _which(run: dict[str, Any]) -> tuple[str, int]:
 def markdown(results: Results) -> str:
     """The study's tables, one a dataset and block of columns."""
     table, parts, runs = long_table(results), [], _with_changes(results.read())
-    ours = [d for d in DATASETS if d in set(table["dataset"])]
-    for name in [*ours, *sorted(set(table["dataset"]) - set(ours))]:
-        of_dataset, called = table[table["dataset"] == name], DATASETS[name].title if name in DATASETS else name
+    known = [name for name in DATASETS if name in set(table["dataset"])]
+    for name in [*known, *sorted(set(table["dataset"]) - set(known))]:
+        of_dataset, called = table[table["dataset"] == name], title_of(name)
         for title, columns in BLOCKS.get(results.study, ()):
             parts.append(f"### {called}: {title}\n\n{_block(of_dataset, columns)}")
             if "flag_overlap_trainings" in columns:
