@@ -65,7 +65,8 @@ def dataset(name: str) -> Dataset:
     if not path.exists():
         raise UsageError(f"unknown dataset '{name}': use {', '.join(DATASETS)}, or the path of a cohort of your own")
     cohort = read_cohort(path)
-    own = f"{cohort.name}-{cohort.fingerprint[:8]}"  # results and networks of the records as they were stay apart
+    # Of the records and of the variable table: results and networks of either as it was stay apart.
+    own = "-".join([cohort.name, *(part[:8] for part in cohort.fingerprint.split("-"))])
     return Dataset(own, own, path, None, lambda _: cohort, {}, OURS)
 
 

@@ -219,30 +219,32 @@ def own(tmp_path, monkeypatch):
 
 
 def test_a_cohort_of_ones_own_is_ranked_on_its_test_records(own, tmp_path):
-    said = own(60, "0123456789abcdef")
+    said = own(60, "0123456789-abababababab")
     assert said[0] == "note: an odd thing"
     results = Results(tmp_path / "out", "interpolation").read()
     tested = len(prepare(tiny_cohort(), OURS, 0).split.test)
     assert [(r["dataset"], r["name"], r["records"]) for r in results] == [
-        ("tiny-01234567", "deviation", tested),
-        ("tiny-01234567", "dropout", tested),
+        ("tiny-01234567-abababab", "deviation", tested),
+        ("tiny-01234567-abababab", "dropout", tested),
     ]
     table = tables.markdown(Results(tmp_path / "out", "interpolation"))
-    assert "### tiny-01234567: error ranking" in table
+    assert "### tiny-01234567-abababab: error ranking" in table
     assert "PhysioNet" not in table
 
 
-def test_edited_records_are_another_dataset(own, tmp_path):
-    own(60, "0123456789abcdef")
-    own(90, "fedcba9876543210")
+@pytest.mark.parametrize("edited", ["fedcba9876-abababababab", "0123456789-cdcdcdcdcdcd"])
+def test_edited_records_or_variables_are_another_dataset(own, tmp_path, edited):
+    own(60, "0123456789-abababababab")
+    own(90, edited)
     results = Results(tmp_path / "out", "interpolation").read()
-    assert {r["dataset"] for r in results} == {"tiny-01234567", "tiny-fedcba98"}
+    other = "-".join(part[:8] for part in ("tiny", *edited.split("-")))
+    assert {r["dataset"] for r in results} == {"tiny-01234567-abababab", other}
     assert len({r["queries"] for r in results}) == 2
 
 
 def test_a_cohort_of_ones_own_has_no_second_one_to_screen(own):
-    with pytest.raises(UsageError, match="tiny-01234567 has no second cohort to screen"):
-        own(60, "0123456789abcdef", study="cohort")
+    with pytest.raises(UsageError, match="tiny-01234567-abababab has no second cohort to screen"):
+        own(60, "0123456789-abababababab", study="cohort")
 
 
 # What a user may get wrong ------------------------------------------------------------------------------------------
