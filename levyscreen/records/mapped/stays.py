@@ -50,10 +50,14 @@ def parts_of(mapping: Mapping, register: Register, buckets: Buckets, scale: tupl
 class _Stays:
     """Rows with the stay each is of, S stays in all; (N,) or (S,)."""
 
+    rows: NDArray[np.void]  # (N,)
     stay: NDArray[np.int64]  # (N,)
     hours: NDArray[np.float64]  # (N,) since hour 0 of the stay
-    record: NDArray[np.int64]  # (S,) position among the bucket's records
+    classes: NDArray[np.uint8]  # (N,) LineClass
+    record: NDArray[np.int64]  # (S,) number of the record in the register; a record's stays are neighbours
     window: NDArray[np.int64]  # (S,) which part of the record
+    origin: NDArray[np.float64]  # (S,) hour 0 of the record
+    problems: list[str | None]  # (S,) why it cannot be read
 
 
 class _Records:
@@ -69,18 +73,24 @@ class _Records:
 
     def part(self, records: NDArray[np.int64], rows: NDArray[np.void]) -> Part:
         """Records (R,) with all their rows."""
-        variables = self.mapping.variables
         place = np.searchsorted(records, rows["record"])
         origin = self._origins(records, place, rows)
-        stays = self._cut(len(records), place, (rows["time"] - origin[place]) * self.scale[0] / self.scale[1], rows)
+        hours = (rows["time"] - origin[place]) * self.scale[0] / self.scale[1]
+        stay, of, window = self._cut(len(records), place, hours, rows)
+        hours = hours - window[stay] * self.mapping.variables.horizon_hours
         problems = [self._problem(int(record), origin[i]) for i, record in enumerate(records)]
-        classes, _ = variables.judge(np.where(rows["target"] < len(variables), rows["target"], 0), rows["value"])
-        is_fact = rows["target"] >= len(variables)
-        classes[is_fact] = np.where(rows["value"][is_fact] < 0, LineClass.NEGATIVE, LineClass.DESCRIPTOR)
-        outside = ~is_fact & ~((stays.hours >= 0) & (stays.hours <= variables.horizon_hours))
-        classes[outside] = LineClass.OUTSIDE_STAY
-        fine = np.array([problem is None for problem in problems])[stays.record]
-        return self._made(records, rows, stays, classes, origin, [problems[i] for i in stays.record], fine)
+        return self._made(
+            _Stays(
+                rows=rows,
+                stay=stay,
+                hours=hours,
+                classes=self._classes(hours, rows),
+                record=records[of],
+                window=window,
+                origin=origin[of],
+                problems=[problems[i] for i in of],
+            )
+        )
 
     def _origins(
         self, records: NDArray[np.int64], place: NDArray[np.int64], rows: NDArray[np.void]
@@ -108,63 +118,67 @@ class _Records:
 
     def _cut(
         self, records: int, place: NDArray[np.int64], hours: NDArray[np.float64], rows: NDArray[np.void]
-    ) -> _Stays:
-        """A stay a record or, with windows, one for each horizon of it that has a reading."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """The stay of each row (N,), and of each stay (S,) the record, by its position, and the window.
+
+        A stay a record or, with windows, one for each horizon of it that has a reading.
+        """
         whole = np.arange(records)
         if not self.mapping.windows:
-            return _Stays(place, hours, whole, np.zeros(records, np.int64))
-        horizon, read = self.mapping.variables.horizon_hours, rows["target"] < len(self.mapping.variables)
-        window = np.where(read & (hours >= 0), np.floor(np.nan_to_num(hours) / horizon), 0)
-        window = np.minimum(window, WINDOWS - 1).astype(np.int64)
+            return place, whole, np.zeros(records, np.int64)
+        read = rows["target"] < len(self.mapping.variables)
+        passed = np.floor(np.nan_to_num(hours) / self.mapping.variables.horizon_hours)
+        window = np.minimum(np.where(read & (hours >= 0), passed, 0), WINDOWS - 1).astype(np.int64)
         first = np.full(records, NONE_YET.max)
         np.minimum.at(first, place[read], window[read])
         first[first == NONE_YET.max] = 0
         window = np.where(read, window, first[place])  # facts are of the first one
         keys, stay = np.unique(np.r_[place, whole] * WINDOWS + np.r_[window, first], return_inverse=True)
-        return _Stays(stay[: len(place)], hours - window * horizon, keys // WINDOWS, keys % WINDOWS)
+        return stay[: len(rows)], keys // WINDOWS, keys % WINDOWS
 
-    def _made(
-        self,
-        records: NDArray[np.int64],
-        rows: NDArray[np.void],
-        stays: _Stays,
-        classes: NDArray[np.uint8],
-        origin: NDArray[np.float64],
-        problems: list[str | None],
-        fine: NDArray[np.bool_],
-    ) -> Part:
-        count, width = len(stays.record), len(LineClass)
-        counts = np.bincount(stays.stay * width + classes, minlength=count * width).reshape(count, width)
+    def _classes(self, hours: NDArray[np.float64], rows: NDArray[np.void]) -> NDArray[np.uint8]:
+        """LineClass of each row, (N,)."""
+        variables = self.mapping.variables
+        is_fact = rows["target"] >= len(variables)
+        classes, _ = variables.judge(np.where(is_fact, 0, rows["target"]), rows["value"])
+        classes[is_fact] = np.where(rows["value"][is_fact] < 0, LineClass.NEGATIVE, LineClass.DESCRIPTOR)
+        classes[~is_fact & ~((hours >= 0) & (hours <= variables.horizon_hours))] = LineClass.OUTSIDE_STAY
+        return classes
+
+    def _made(self, stays: _Stays) -> Part:
+        rows, count, width = stays.rows, len(stays.record), len(LineClass)
+        fine = np.array([problem is None for problem in stays.problems], bool)
         first = np.flatnonzero(np.diff(stays.record, prepend=-1))  # the refused rows of a record are its first stay's
-        counts[first] += self.refused[records[stays.record[first]]]
+        counts = np.bincount(stays.stay * width + stays.classes, minlength=count * width).reshape(count, width)
+        counts[first] += self.refused[stays.record[first]]
         counts[~fine] = 0
         kept = np.flatnonzero(
-            fine[stays.stay] & (classes <= LineClass.REPAIRED) & (rows["target"] < len(self.mapping.variables))
+            fine[stays.stay] & (stays.classes <= LineClass.REPAIRED) & (rows["target"] < len(self.mapping.variables))
         )
         hours = _short(stays.hours[kept], self.mapping.variables.horizon_hours)
         order = np.lexsort((rows["value"][kept], rows["target"][kept], hours, stays.stay[kept]))
         kept, hours = kept[order], hours[order]
-        names = [self._label(int(records[r]), int(w)) for r, w in zip(stays.record, stays.window, strict=True)]
-        rejects = self._rejects(records, rows, stays, classes, first)
+        names = [self._label(r, w) for r, w in zip(stays.record.tolist(), stays.window.tolist(), strict=True)]
+        rejects = self._rejects(stays, first)
         part = Part(
             names=[printable(name) for name in names],
             paths=names,
             digests=[],
-            problems=problems,
-            descriptors=self._facts(rows, stays, classes),
+            problems=stays.problems,
+            descriptors=self._facts(stays),
             counts=counts.astype(np.int32),
             file=stays.stay[kept].astype(np.int32),
             hours=hours,
             variable=rows["target"][kept].astype(np.int16),
             value=np.ascontiguousarray(rows["value"][kept]),
-            line_class=classes[kept],
+            line_class=stays.classes[kept],
             reject_file=rejects["record"].astype(np.int32),
             reject_line=rejects["row"].astype(np.int32),
             reject_class=rejects["line_class"],
             known=Known(
                 record_ids=[number_of(name) for name in names],
-                subjects=self._subjects(records[stays.record]),
-                origins=self._starts(origin, stays),
+                subjects=self._subjects(stays.record),
+                origins=self._starts(stays),
                 reject_names=[self.register.files[i] for i in rejects["file"]],
             ),
         )
@@ -175,29 +189,25 @@ class _Records:
         label = self.register.labels[record]
         return f"{label}#{window}" if self.mapping.windows else label
 
-    def _facts(self, rows: NDArray[np.void], stays: _Stays, classes: NDArray[np.uint8]) -> NDArray[np.float64]:
+    def _facts(self, stays: _Stays) -> NDArray[np.float64]:
         """First valid value of each descriptor, (S, 6): those without a time, then the first in time and value."""
+        rows = stays.rows
         found = np.full((len(stays.record), len(DESCRIPTORS)), np.nan)
-        facts = np.flatnonzero(classes == LineClass.DESCRIPTOR)
+        facts = np.flatnonzero(stays.classes == LineClass.DESCRIPTOR)
         time = np.where(np.isnan(rows["time"][facts]), -np.inf, rows["time"][facts])
         facts = facts[np.lexsort((rows["value"][facts], time))][::-1]
         which = np.array(self.fact, dtype=np.int64)[rows["target"][facts] - len(self.mapping.variables)]
         found[stays.stay[facts], which] = rows["value"][facts]  # the last assignment, the first in time, stays
         return found
 
-    def _rejects(
-        self,
-        records: NDArray[np.int64],
-        rows: NDArray[np.void],
-        stays: _Stays,
-        classes: NDArray[np.uint8],
-        first: NDArray[np.int64],
-    ) -> NDArray[np.void]:
+    def _rejects(self, stays: _Stays, first: NDArray[np.int64]) -> NDArray[np.void]:
         """REFUSED, `record` being the stay: the first few rows of each stay and class that are not plain readings."""
+        rows, classes = stays.rows, stays.classes
         odd = np.flatnonzero((classes != LineClass.READING) & (classes != LineClass.DESCRIPTOR))
         judged = np.empty(len(odd), REFUSED)
         judged["record"], judged["file"] = stays.stay[odd], rows["file"][odd]
         judged["row"], judged["line_class"] = rows["row"][odd], classes[odd]
+        records = stays.record[first]
         mine = self.examples[np.isin(self.examples["record"], records)]
         mine["record"] = first[np.searchsorted(records, mine["record"])]
         found = np.concatenate([judged, mine])
@@ -212,12 +222,12 @@ class _Records:
             return [number_of(self.register.labels[record]) for record in records]
         return [None if subject == NONE_YET.max else subject for subject in self.subject[records].tolist()]
 
-    def _starts(self, origin: NDArray[np.float64], stays: _Stays) -> list[int | None]:
+    def _starts(self, stays: _Stays) -> list[int | None]:
         """When hour 0 of each stay was, in microseconds; None where times are no timestamps."""
         if self.mapping.time.unit != TIMESTAMP:
             return [None] * len(stays.record)
         horizon = self.mapping.variables.horizon_hours * HOUR
-        starts = origin[stays.record] + stays.window * horizon
+        starts = stays.origin + stays.window * horizon
         empty = np.isnan(starts) | (starts == 0)
         return [None if none else round(start) for start, none in zip(starts.tolist(), empty, strict=True)]
 

@@ -111,6 +111,14 @@ def test_a_table_too_large_for_memory_goes_through_buckets_and_is_the_same(tmp_p
     assert whole.fingerprint == spilled.fingerprint
 
 
+def test_a_large_table_of_fewer_records_than_buckets_is_read_too(tmp_path, monkeypatch):
+    rows = [(record, str(hour), "HR", str(60 + hour)) for record in "12" for hour in range(40)]
+    path = written(tmp_path, [("id", "t", "what", "x"), *rows])
+    whole = read_cohort(path, cache=False)
+    monkeypatch.setattr(buckets, "MEMORY_ROWS", 1)
+    assert same(whole, read_cohort(path, cache=False))
+
+
 def test_a_reading_a_row_at_a_time_finds_what_the_reader_finds(tmp_path):
     rng = np.random.default_rng(3)
     times = ["0", "1.5", "47.999", "48", "48.01", "-1", "", "soon", " 7 ", "1e1", "nan"]
