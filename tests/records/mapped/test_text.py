@@ -17,8 +17,8 @@ from levyscreen.records.mapped import tables, text
 from levyscreen.records.mapped.tables import TableFile, TableReader
 from levyscreen.records.mapped.text import Form, Lines
 from levyscreen.records.validate import summarise
-from tests.records.mapped.test_reading import LONG, VARIABLES, column, counts
-from tests.records.record_files import same
+from tests.records.mapped.small_table import LONG, VARIABLES, column
+from tests.records.record_files import counts, same
 
 HEAD = "id,t,note,what,x\n"
 

@@ -1,0 +1,140 @@
+"""Somebody's own tables become the cohort that the mapping says, whatever the order and the layout of their rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+
+import numpy as np
+import pytest
+
+from levyscreen.errors import CohortError
+from levyscreen.records import cache
+from levyscreen.records.cache import read_cohort
+from levyscreen.records.drafted.draft import draft
+from levyscreen.records.drafted.guess import guess
+from levyscreen.records.mapped import buckets, tables
+from levyscreen.records.mapped.mapping import read_mapping
+from tests.conftest import SAMPLE
+from tests.records.mapped.small_table import LONG, by_name, column, written
+from tests.records.mapped_files import slow_long, write_dyn, write_long, write_meds, write_psv
+from tests.records.record_files import accounts, counts, same
+
+# The same records in every layout -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write", [write_long, write_psv, write_dyn, write_meds])
+def test_the_same_records_in_any_layout_are_the_same_readings_by_the_first_mapping(write, sample, tmp_path):
+    if write is write_meds:
+        pytest.importorskip("meds", reason="the extra meds is not installed")
+    source = write(SAMPLE, tmp_path / {write_long: "t.csv", write_dyn: "t.parquet"}.get(write, "t"))
+    (tmp_path / "m.toml").write_text(draft(guess(source), tmp_path))
+    found = read_cohort(tmp_path / "m.toml", cache=False)
+    assert by_name(found) == by_name(sample)
+    for fact in ("record_id", "age", "gender", "height", "icu_type", "weight"):
+        assert column(found, fact) == column(sample, fact), fact
+
+
+def test_the_order_of_rows_files_and_row_groups_changes_nothing_not_even_the_fingerprint(tmp_path):
+    straight, reversed_ = (tmp_path / name for name in ("a", "b"))
+    for folder, order in ((straight, 1), (reversed_, -1)):
+        write_long(SAMPLE, folder / "t.csv", order)
+        (folder / "m.toml").write_text(draft(guess(straight / "t.csv"), straight))
+    one, other = (read_cohort(folder / "m.toml", cache=False) for folder in (straight, reversed_))
+    assert one.fingerprint == other.fingerprint
+    assert by_name(one) == by_name(other)
+
+
+def test_a_table_too_large_for_memory_goes_through_buckets_and_is_the_same(tmp_path, monkeypatch):
+    write_long(SAMPLE, tmp_path / "t.csv", -1)
+    (tmp_path / "m.toml").write_text(draft(guess(tmp_path / "t.csv"), tmp_path))
+    whole = read_cohort(tmp_path / "m.toml", cache=False)
+    monkeypatch.setattr(buckets, "MEMORY_ROWS", 1000)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 14)
+    spilled = read_cohort(tmp_path / "m.toml", cache=False)
+    assert same(whole, spilled)
+    assert whole.fingerprint == spilled.fingerprint
+
+
+def test_a_large_table_of_fewer_records_than_buckets_is_read_too(tmp_path, monkeypatch):
+    rows = [(record, str(hour), "HR", str(60 + hour)) for record in "12" for hour in range(40)]
+    path = written(tmp_path, [("id", "t", "what", "x"), *rows])
+    whole = read_cohort(path, cache=False)
+    monkeypatch.setattr(buckets, "MEMORY_ROWS", 1)
+    assert same(whole, read_cohort(path, cache=False))
+
+
+def test_a_reading_a_row_at_a_time_finds_what_the_reader_finds(tmp_path):
+    rng = np.random.default_rng(3)
+    times = ["0", "1.5", "47.999", "48", "48.01", "-1", "", "soon", " 7 ", "1e1", "nan"]
+    codes = ["HR", "tc", "tf", "Age", "note", "", "strange", " HR "]
+    values = ["80", "-1", "0", "36.6", "98.2", "", "x", "NaN", "inf", "1e3", " 70 ", "007"]
+    subjects = ["7", "x y", "", "12", "-3"]
+    rows = [tuple(str(rng.choice(words)) for words in (subjects, times, codes, values)) for _ in range(4000)]
+    path = written(tmp_path, [("id", "t", "what", "x"), *rows])
+    found = {name: (sorted(kept), c) for name, (kept, c) in accounts(read_cohort(path, cache=False)).items()}
+    assert found == slow_long(rows, read_mapping(path))
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def test_packed_tables_other_delimiters_and_folders_of_several_are_read_alike(tmp_path, monkeypatch):
+    rows = [("id", "t", "what", "x"), (1, 0, "HR", 80), (1, 1, "tc", 37)]
+    one = read_cohort(written(tmp_path, rows), cache=False)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
+    packed = read_cohort(written(tmp_path, rows, LONG.replace("t.csv", "t.csv.gz")), cache=False)
+    (tmp_path / "parts").mkdir()
+    for i, row in enumerate(rows[1:]):
+        with (tmp_path / "parts" / f"{i}.tsv").open("w") as stream:
+            csv.writer(stream, delimiter="\t").writerows([rows[0], row])
+    parts = read_cohort(written(tmp_path, rows, LONG.replace("t.csv", "parts")), cache=False)
+    semicolons = written(tmp_path, rows, LONG.replace('kind = "long"', 'kind = "long"\ndelimiter = ";"'), delimiter=";")
+    for other in (packed, parts, read_cohort(semicolons, cache=False)):
+        assert by_name(other) == by_name(one)
+        assert other.fingerprint == one.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("t.csv", "u.csv"), r"u\.csv: no such file or folder; set source in the mapping"),
+        (('"what"', '"waht"'), r"t\.csv: has no column 'waht'; did you mean 'what'\?"),
+        (("t.csv", "empty"), r"empty: no table there; a source is"),
+        (("t.csv", "mixed"), r"mixed: holds \.csv and \.parquet files: put the tables of one kind"),
+        (("t.csv", "bad.parquet"), r"bad\.parquet: cannot be read as a \.parquet table"),
+    ],
+)
+def test_a_source_that_is_not_as_the_mapping_says_is_an_error_that_names_it(change, message, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mixed").mkdir()
+    for name in ("mixed/a.csv", "mixed/b.parquet", "bad.parquet"):
+        (tmp_path / name).write_text("no")
+    path = written(tmp_path, [("id", "t", "what", "x"), (1, 0, "HR", 80)], LONG.replace(*change))
+    with pytest.raises(CohortError, match=message):
+        read_cohort(path, cache=False)
+
+
+def test_a_table_without_a_mapping_says_how_to_get_one(tmp_path):
+    written(tmp_path, [("id", "t", "what", "x")])
+    with pytest.raises(
+        CohortError, match=r"t\.csv: a table needs a mapping; levyscreen map .*t\.csv writes a first one"
+    ):
+        read_cohort(tmp_path / "t.csv")
+
+
+def test_a_second_reading_comes_from_the_cache_until_the_table_or_the_mapping_changes(tmp_path, monkeypatch):
+    reads = []
+    read_mapped = cache.read_mapped
+    monkeypatch.setattr(cache, "read_mapped", lambda mapping: reads.append(1) or read_mapped(mapping))
+    rows = [("id", "t", "what", "x"), (1, 0, "HR", 80), (1, 1, "GCS", 3)]
+    path = written(tmp_path, rows)
+    one, again = read_cohort(path), read_cohort(path)
+    assert len(reads) == 1
+    assert same(one, again)
+    assert again.notes == one.notes
+    path.write_text(path.read_text().replace("high = 295", "high = 79"))
+    assert counts(read_cohort(path))["implausible"] == 1
+    written(tmp_path, [*rows, (2, 0, "HR", 70)])
+    assert len(read_cohort(path)) == 2
+    assert len(reads) == 3
