@@ -6,6 +6,7 @@ heads, and a channel factor (n x L_v). Cell l = l_t * L_v + l_v.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -45,7 +46,7 @@ def outer(time: Tensor, channel: Tensor) -> Tensor:
 
 def key_mass(log_time: Tensor, log_channel: Tensor) -> Tensor:
     """D_il = Delta delta^Delta_eps(s*_l - s_i) of eq:dmoll, (..., n, L); every row sums to 1."""
-    return outer(torch.softmax(log_time, dim=-1), torch.softmax(log_channel, dim=-1))
+    return outer(*(torch.softmax(_bounded(log), dim=-1) for log in (log_time, log_channel)))
 
 
 def cell_weights(log_time: Tensor, log_channel: Tensor, mask: Tensor | None) -> Tensor:
@@ -59,7 +60,17 @@ def cell_weights(log_time: Tensor, log_channel: Tensor, mask: Tensor | None) -> 
 
 
 def _shifted_exp(log_weight: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is not None:
-        log_weight = log_weight.masked_fill(~mask.unsqueeze(-1), -torch.inf)
-    # A constant to the gradient: the quotient does not depend on it.
-    return torch.exp(log_weight - log_weight.detach().amax(dim=-2, keepdim=True))
+    padding = None if mask is None else ~mask.unsqueeze(-1)
+    largest = log_weight.detach()  # a constant to the gradient: the quotient does not depend on it
+    if padding is not None:
+        largest = largest.masked_fill(padding, -torch.inf)
+    weight = torch.exp(_bounded(log_weight - largest.amax(dim=-2, keepdim=True)))
+    return weight if padding is None else weight.masked_fill(padding, 0)
+
+
+def _bounded(log_weight: Tensor) -> Tensor:
+    """Between 0 and nearly half the logarithm of the smallest normal number, so that no product of two axes is below it.
+
+    On a CPU products with such numbers take tens of times as long. In float32 the bound is 1e-17 of the largest weight.
+    """
+    return log_weight.clamp(min=0.45 * math.log(torch.finfo(log_weight.dtype).tiny), max=0)
