@@ -46,7 +46,13 @@ def outer(time: Tensor, channel: Tensor) -> Tensor:
 
 def key_mass(log_time: Tensor, log_channel: Tensor) -> Tensor:
     """D_il = Delta delta^Delta_eps(s*_l - s_i) of eq:dmoll, (..., n, L); every row sums to 1."""
-    return outer(*(torch.softmax(_bounded(log), dim=-1) for log in (log_time, log_channel)))
+    return outer(_share(log_time), _share(log_channel))
+
+
+def _share(log_weight: Tensor) -> Tensor:
+    """As softmax over the cells, which is slow over so few: the nearest centre's weight is exp(-1/8) at least."""
+    weight = torch.exp(_bounded(log_weight))
+    return weight / weight.sum(dim=-1, keepdim=True)
 
 
 def cell_weights(log_time: Tensor, log_channel: Tensor, mask: Tensor | None) -> Tensor:
@@ -69,7 +75,7 @@ def _shifted_exp(log_weight: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _bounded(log_weight: Tensor) -> Tensor:
-    """Between 0 and nearly half the logarithm of the smallest normal number, so that no product of two axes is below it.
+    """Between 0 and nearly half the log of the smallest normal number, so that no product of two axes is below that.
 
     On a CPU products with such numbers take tens of times as long. In float32 the bound is 1e-17 of the largest weight.
     """
