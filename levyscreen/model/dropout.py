@@ -55,8 +55,9 @@ class Dropout(nn.Module):
         if x.device.type != "cpu":
             return _elsewhere(x, self.probability, generator)
         dropped = 2 * round(self.probability * _LEVELS / 2)
-        keep = (_random_int16(x.numel(), generator) >= dropped - _LEVELS // 2).view(x.shape)
-        return x * keep.to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
+        random = _random_int16(x.numel(), generator).view(x.shape)
+        keep = torch.ge(random, dropped - _LEVELS // 2, out=torch.empty_like(x))  # 0 or 1, not bool: that takes longer
+        return x * keep.mul_(_LEVELS / (_LEVELS - dropped))
 
 
 def _elsewhere(x: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:
