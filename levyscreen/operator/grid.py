@@ -60,7 +60,7 @@ def cell_weights(log_time: Tensor, log_channel: Tensor, mask: Tensor | None) -> 
 
     Each axis is shifted by its largest log weight over the keys before exponentiating. psi itself reaches
     exp(-(L_t^2 + L_v^2) / 2), which in float32 is 0 for a record whose readings all come early, and the field 0/0; so
-    shifted, the sum over the keys stays above exp(-L_v^2 / 2).
+    shifted and bounded, the sum over the keys is never smaller than the bound.
     """
     return outer(_shifted_exp(log_time, mask), _shifted_exp(log_channel, mask))
 
@@ -77,6 +77,6 @@ def _shifted_exp(log_weight: Tensor, mask: Tensor | None) -> Tensor:
 def _bounded(log_weight: Tensor) -> Tensor:
     """Between 0 and nearly half the log of the smallest normal number, so that no product of two axes is below that.
 
-    On a CPU products with such numbers take tens of times as long. In float32 the bound is 1e-17 of the largest weight.
+    On a CPU products with such numbers take several times as long. In float32 the bound is 1e-17 of the largest weight.
     """
     return log_weight.clamp(min=0.45 * math.log(torch.finfo(log_weight.dtype).tiny), max=0)
