@@ -93,10 +93,13 @@ class TrainingConfig(_Settings):
     # What a levy layer puts out in training: its mean, or a Poisson draw with the mean's gradient (sec:exp_abl).
     path: Literal["mean", "sampled"] = "mean"
     teacher: str | None = None  # digest of the ensemble whose mean is learnt instead of the hidden values
+    # Of products in training steps; weights, sums and validation stay float32. Three times as fast at width 512 on
+    # processors with bfloat16 units, of little use at width 128.
+    products: Literal["float32", "bfloat16"] = "float32"
 
     def to_json(self) -> dict[str, Any]:
-        """Without `path` and `teacher` where they are the usual: states and models of before stay the same."""
-        usual = {"path": "mean", "teacher": None}
+        """Without what came later where it is the usual: states and models of before stay the same."""
+        usual = {"path": "mean", "teacher": None, "products": "float32"}
         return {k: v for k, v in super().to_json().items() if k not in usual or v != usual[k]}
 
 

@@ -144,7 +144,8 @@ class _Trainer:
     def _step(self, batch: Batch, targets: int) -> float:
         if self.teacher:
             batch = self.teacher.teach(batch)
-        loss = summed_loss(self.network, batch, self.config)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.products == "bfloat16"):
+            loss = summed_loss(self.network, batch, self.config)
         self.optimiser.zero_grad(set_to_none=True)
         (loss / targets).backward()
         torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip)

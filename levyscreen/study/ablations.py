@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levyscreen import machine
+from levyscreen.config import TrainingConfig
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study.answers import Answered, answer, scores
 from levyscreen.study.networks import MissingNetwork
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
     from levyscreen.study.stage import Stage
 
 SHARE = 1 / 3  # of the recipe's epochs, for the default model and the control too: rows are read against these
+_WIDTH_256 = {"width": 256, "heads": 8, "feed_forward": 1024}
+_WIDTH_512 = {"width": 512, "heads": 8, "feed_forward": 2048}
+_BFLOAT16 = {"products": "bfloat16"}
 # A training each, by the name of its folder: what differs from the default model. The widths have the parameters of the
-# paper's six sizes, 0.2M to 20.3M; what takes longest comes last.
+# paper's six sizes, 0.2M to 20.3M; what takes longest comes last. The three largest are trained with products in
+# bfloat16 for the time that it saves, and the one before them in both ways, to see what that gives up.
 TRAINED: dict[str, dict[str, Any]] = {
     "levy": {},
     "softmax": {"decode": "softmax"},
@@ -33,10 +38,11 @@ TRAINED: dict[str, dict[str, Any]] = {
     "grid-16x16": {"channel_cells": 16},
     "sampled": {"path": "sampled"},
     "width-64": {"width": 64, "feed_forward": 256},
-    "width-256": {"width": 256, "heads": 8, "feed_forward": 1024},
-    "width-256-blocks-6": {"width": 256, "heads": 8, "feed_forward": 1024, "blocks": 6},
-    "width-512": {"width": 512, "heads": 8, "feed_forward": 2048},
-    "width-512-blocks-6": {"width": 512, "heads": 8, "feed_forward": 2048, "blocks": 6},
+    "width-256": _WIDTH_256,
+    "width-256-bfloat16": _WIDTH_256 | _BFLOAT16,
+    "width-256-blocks-6": _WIDTH_256 | _BFLOAT16 | {"blocks": 6},
+    "width-512": _WIDTH_512 | _BFLOAT16,
+    "width-512-blocks-6": _WIDTH_512 | _BFLOAT16 | {"blocks": 6},
 }
 TAUS = {f"tau-{tau}": tau for tau in (0.1, 0.5, 1.0, 2.0)}  # rates of the default model, set after its training
 
@@ -52,7 +58,12 @@ def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
         except MissingNetwork as missing:
             say(f"{name} left out: {missing}")
             continue
-        about = {"epochs": model.remembered("settings")["epochs"], "machine": machine.describe(stage.networks.device)}
+        trained = TrainingConfig.from_json(model.remembered("settings"))
+        about = {
+            "epochs": trained.epochs,
+            "bits": 16 if trained.products == "bfloat16" else 32,
+            "machine": machine.describe(stage.networks.device),
+        }
         results.write(dataset, seed, name, about | _figures(stage, model.network))
         say(f"{dataset} seed {seed} {name}: done")
 

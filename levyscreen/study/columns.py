@@ -110,6 +110,7 @@ BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
             "what differs from the default",
             {
                 "epochs": ("epochs", 0),
+                "bits": ("bits of products in training", 0),
                 "parameters": ("parameters", 0),
                 "mae": ("MAE", 4),
                 "mae_over_control": ("over the softmax control", 3),

@@ -54,7 +54,7 @@ class Networks:
     sizes: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where not the default ones
 
     def model(self, kind: str = "levy", settings: dict[str, Any] | None = None) -> Model:
-        """The model folder of a kind, or by `settings` of ModelConfig, and `path` and `epochs`, under another name."""
+        """The model folder of a kind, or by `settings` of ModelConfig and TrainingConfig under another name."""
         folder = self.path(kind)
         if not (folder / CONFIG).exists() and not self.training:
             raise MissingNetwork(f"{folder} holds no trained network: run the study without --no-train")
@@ -63,7 +63,7 @@ class Networks:
         if kind == "student":
             return self._student(folder)
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
-        of_training = {key: changes.pop(key) for key in ("path", "epochs") if key in changes}
+        of_training = {key: changes.pop(key) for key in ("path", "epochs", "products") if key in changes}
         recipe = replace(self.dataset.recipe, seed=self.seed, **of_training)
         config = ModelConfig(len(self.cohort.variables), **changes)
         return train(self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder))

@@ -68,8 +68,27 @@ def test_only_a_levy_layer_has_a_sampled_path(data, tmp_path, decode):
         fit(data, replace(MODEL, decode=decode), replace(TRAINING, path="sampled"), tmp_path, CPU)
 
 
-def test_a_sampled_path_survives_json():
-    config = replace(TRAINING, path="sampled")
+@pytest.mark.parametrize("decode", ["levy", "softmax", "tnp-d"])
+@pytest.mark.parametrize("head", ["point", "nll"])
+def test_products_in_bfloat16_learn_the_same_to_their_rounding(data, tmp_path, decode, head):
+    model = replace(MODEL, decode=decode, head=head)
+    exact = fit(data, model, TRAINING, tmp_path / "exact", CPU)
+    rounded = fit(data, model, replace(TRAINING, products="bfloat16"), tmp_path / "rounded", CPU)
+    assert {t.dtype for t in rounded.network.state_dict().values()} == {torch.float32}
+    assert not torch.equal(rounded.network.head.layers[0].weight, exact.network.head.layers[0].weight)
+    for epoch, expected in zip(rounded.progress.history, exact.progress.history, strict=True):
+        assert epoch.train_loss == pytest.approx(expected.train_loss, rel=0.02, abs=0.01)
+        assert epoch.validation_loss == pytest.approx(expected.validation_loss, rel=0.02, abs=0.01)
+
+
+def test_validation_is_in_float32_whatever_the_products_of_the_training_are(data):
+    rounded = module._Trainer(data, MODEL, replace(TRAINING, products="bfloat16"), CPU)
+    assert rounded._validate() == module._Trainer(data, MODEL, TRAINING, CPU)._validate()
+
+
+@pytest.mark.parametrize("setting", [{"path": "sampled"}, {"products": "bfloat16"}])
+def test_a_setting_that_came_later_survives_json(setting):
+    config = replace(TRAINING, **setting)
     assert TrainingConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 

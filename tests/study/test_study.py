@@ -145,7 +145,8 @@ def test_a_way_that_is_timed_later_is_compared_with_a_pass_of_that_hour(stage, w
 
 
 def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
-    monkeypatch.setattr(ablations, "TRAINED", {"levy": {}, "time-8": {"time_cells": 8, "channel_cells": 1}})
+    trained = {name: ablations.TRAINED[name] for name in ("levy", "time-8")} | {"rounded": {"products": "bfloat16"}}
+    monkeypatch.setattr(ablations, "TRAINED", trained)
     results = Results(tmp_path, "ablations")
     ablations.ablate(stage, results)
     mae = {r["name"]: r["mae"] for r in results.read()}
@@ -154,12 +155,16 @@ def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
     assert mae["tau-0.5"] == mae["levy"]
     assert stage.networks.model().network.levy().tau == 0.5
     assert {r["epochs"] for r in results.read()} == {1}  # of the recipe's two
+    assert mae["rounded"] != mae["levy"]
+    assert mae["rounded"] == pytest.approx(mae["levy"], rel=0.02)
+    assert {r["name"]: r["bits"] for r in results.read()} == dict.fromkeys(mae, 32) | {"rounded": 16}
 
 
 def test_the_sizes_are_the_papers():
     millions = {"width-64": 0.2, "levy": 0.7, "width-256": 2.7, "width-256-blocks-6": 5.1}
     for name, size in (millions | {"width-512": 10.8, "width-512-blocks-6": 20.3}).items():
-        network = build(ModelConfig(variables=36, **ablations.TRAINED[name]), seed=0)
+        sizes = {key: n for key, n in ablations.TRAINED[name].items() if key != "products"}
+        network = build(ModelConfig(variables=36, **sizes), seed=0)
         assert round(sum(p.numel() for p in network.parameters()) / 1e6, 1) == size
 
 
