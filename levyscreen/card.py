@@ -39,12 +39,16 @@ def write_card(model: Model, evaluation: Evaluation | None = None, why_not: str 
 
 def judged_apart(model: Model, cohort: Cohort) -> None:
     """Raises UsageError where the cohort set the model's intervals, so that they cannot be judged on it."""
-    calibration = model.require_calibration()
-    of_calibration = calibration.provenance.get("cohort_fingerprint")
-    if cohort.fingerprint == of_calibration != model.training["cohort_fingerprint"]:
+    if calibrated_on(model, cohort):
         raise UsageError(
             f"{model.name} was calibrated on {cohort.name} itself: a card takes another cohort, which it never saw"
         )
+
+
+def calibrated_on(model: Model, cohort: Cohort) -> bool:
+    """Whether all records of the cohort set the model's intervals. Raises CalibrationError where it has none."""
+    of_calibration = model.require_calibration().provenance.get("cohort_fingerprint")
+    return bool(cohort.fingerprint == of_calibration != model.training["cohort_fingerprint"])
 
 
 def empty(card: dict[str, Any], prefix: str = "") -> Iterator[str]:

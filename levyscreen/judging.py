@@ -46,8 +46,13 @@ def calibrate(
     that the model was neither trained nor tested on. Targets are hidden in disjoint folds, three at 30 %, so that
     nearly every reading is one once: else a rare variable's quantile is mostly the noise of a few hundred targets.
     `signal` is one that ranks, or "rich": a reader of all signals, fitted on these targets too, its scale and interval
-    on what readers said that had not seen the record. Raises CalibrationError where no record may be used.
+    on what readers said that had not seen the record. Raises CalibrationError where no record may be used, and for a
+    model that was loaded by a shipped one's name: `store.copied` makes a copy of it to calibrate.
     """
+    if model.shipped:
+        raise CalibrationError(
+            f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, which --out FOLDER makes"
+        )
     readings, _ = held_out(model, cohort, "validation")
     folds = _folds(model)
     answers = _answers(model, readings, torch.device(device), folds)

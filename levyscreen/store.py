@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from levyscreen.config import ModelConfig, TrainingConfig, parsed
 from levyscreen.errors import CalibrationError, ModelError
 from levyscreen.model.network import Network
 from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.temporaries import folder_beside
 
 FORMAT = 1
 DEFAULT = "physionet2012"
@@ -45,6 +47,7 @@ class Model:
     preprocessor: Preprocessor
     calibrations: dict[str, Calibration]  # by signal, the default one first; empty where the model is not calibrated
     training: dict[str, Any]  # settings, cohort, split (record ids of train, validation, test), history
+    shipped: bool = False  # called by the name of a model that comes with the package: its folder stays as it is
 
     def records(self, part: str) -> NDArray[np.int64]:
         """Record ids that stood in `train`, `validation` or `test` when this model was trained."""
@@ -129,7 +132,8 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
         if (folder / name).exists() and not outputs.is_whole(_read_json(folder / name)):
             raise _damaged(folder / name)
     digest = _checked(folder / WEIGHTS, weights)
-    return Model(folder.resolve().name, folder, digest, network, preprocessor, calibrations, training)
+    named = len(Path(model).parts) == 1 and folder.parent == shipped_folder()
+    return Model(folder.resolve().name, folder, digest, network, preprocessor, calibrations, training, named)
 
 
 def _checked(path: Path, weights: dict[str, str]) -> str:
@@ -175,6 +179,23 @@ def save_model(folder: Path, network: Network, preprocessor: Preprocessor, train
     weights = {WEIGHTS: outputs.digest(folder / WEIGHTS)}
     config = {"format": FORMAT, "model": network.config.to_json(), "training": training, "weights": weights}
     outputs.write_json(folder / CONFIG, outputs.sealed(config))
+
+
+def copied(model: Model, folder: Path) -> Model:
+    """A copy of a model's folder, without the state of its training, for a calibration of its own.
+
+    Raises ModelError where `folder` holds something already, or cannot be written.
+    """
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise ModelError(f"{folder} is not empty: name a new folder for the copy of {model.name}")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with folder_beside(folder) as temporary:
+            shutil.copytree(model.folder, temporary / "copy", ignore=shutil.ignore_patterns("training"))
+            os.replace(temporary / "copy", folder)
+    except OSError as error:
+        raise ModelError(f"{folder} could not be written: {error.strerror or error}") from error
+    return replace(model, name=folder.resolve().name, folder=folder, shipped=False)
 
 
 def save_weights(path: Path, network: Network) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,10 +22,13 @@ def command(
     rich: Annotated[
         bool, typer.Option("--rich", help="Read all signals together, by a small network fitted on the same targets.")
     ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Calibrate a copy of MODEL in this new folder; it stays as it is.")
+    ] = None,
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
-    """Fit scale and conformal intervals of MODEL on COHORT and write them into the model's folder.
+    """Fit scale and conformal intervals of MODEL on COHORT and write them into its folder, or into a copy, by --out.
 
     Of the cohort that the model was trained on, only its validation records are used; a reliability table on its test
     records is then printed. The model's card is written anew.
@@ -31,7 +36,7 @@ def command(
     from levyscreen import machine
     from levyscreen.judging import calibrate
     from levyscreen.report.tables import frame_table
-    from levyscreen.store import load_model
+    from levyscreen.store import copied, load_model
 
     if rich and signal is not None:
         raise UsageError("--rich reads all signals together: leave --signal out")
@@ -42,7 +47,14 @@ def command(
     found = common.read(cohort, no_cache)
     loaded = load_model(model, where)
     common.note_left_out(found, loaded)
-    calibrated = calibrate(loaded, found, where, chosen, by, levels)
+    if out is not None:
+        loaded = copied(loaded, out)
+    try:
+        calibrated = calibrate(loaded, found, where, chosen, by, levels)
+    except BaseException:
+        if out is not None:
+            shutil.rmtree(out)
+        raise
     for name, fitted in calibrated.calibrations.items():
         facts = fitted.provenance
         common.stderr(
@@ -58,7 +70,8 @@ def command(
         title = "Reliability on test records: coverage and median width, overall, then the worst variable first"
         common.write_frame(table, None, None, lambda: frame_table(table, title))
     else:
-        common.stderr("its reliability is to be seen on records it never saw: levyscreen evaluate MODEL COHORT --card")
+        command = f"levyscreen evaluate {calibrated.folder} OTHER-COHORT --card"
+        common.stderr(f"its reliability is to be seen on records that it never saw: {command}")
 
 
 def _level(word: str) -> float:

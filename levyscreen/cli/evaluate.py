@@ -24,7 +24,7 @@ def command(
     Prints Markdown to stdout.
     """
     from levyscreen import machine
-    from levyscreen.card import judged_apart
+    from levyscreen.card import calibrated_on, judged_apart
     from levyscreen.judging import evaluate
     from levyscreen.report.markdown import evaluation_markdown
     from levyscreen.store import load_model
@@ -36,6 +36,10 @@ def command(
     common.note_left_out(found, loaded)
     if card:
         judged_apart(loaded, found)
+    elif calibrated_on(loaded, found):
+        common.stderr(
+            f"warning: {loaded.name} was calibrated on these records: its scales and intervals are not judged by them"
+        )
     evaluation = common.write_card(loaded, found, where) if card else evaluate(loaded, found, where)
     assert evaluation is not None
     typer.echo(evaluation_markdown(loaded.name, evaluation))

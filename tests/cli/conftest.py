@@ -1,10 +1,12 @@
 """A folder of its own for each test of a command, and a way to run it."""
 
+import shutil
 import sys
 
 import pytest
 
 from levyscreen.cli.app import main
+from tests.conftest import SAMPLE
 
 
 @pytest.fixture(autouse=True)
@@ -25,5 +27,28 @@ def run(monkeypatch, capsys):
             main()
         out, err = capsys.readouterr()
         return stopped.value.code or 0, out, err
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def ward(tmp_path_factory):
+    """The 26 shortest records of the sample, one of them empty and one with too few readings, and its longest."""
+    files = sorted(SAMPLE.iterdir(), key=lambda path: (path.stat().st_size, path.name))
+    folder = tmp_path_factory.mktemp("cohorts") / "ward"
+    folder.mkdir()
+    for path in [*files[:26], files[-1]]:
+        shutil.copy(path, folder)
+    return folder
+
+
+@pytest.fixture
+def done(run):
+    """As `run`, for what must succeed: (stdout, stderr)."""
+
+    def call(*words):
+        code, out, err = run(*words)
+        assert code == 0, err
+        return out, err
 
     return call

@@ -1,0 +1,141 @@
+"""`levyscreen screen`: data on stdout, everything else on stderr, files that are whole."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from levyscreen import schema
+from tests.cli.outputs import CLEAN, frame_of, written
+from tests.records.record_files import HEAD, write_folder
+
+
+def test_piped_stdout_is_pure_csv_and_stderr_tells_the_rest_without_animation(ward, tmp_path):
+    """In a process of its own, as a user's pipe has it."""
+    code = "from levyscreen.cli.app import main; main()"
+    process = subprocess.run(
+        [sys.executable, "-c", code, "screen", str(ward), "--top-decile"], capture_output=True, cwd=tmp_path, check=True
+    )
+    frame = pd.read_csv(io.BytesIO(process.stdout))
+    assert list(frame.columns) == schema.SCORES.names
+    assert frame["status"].tolist() == ["empty", "too_few", "scored", "scored"]
+    assert frame["flagged"].tolist() == [False, False, True, True]
+    err = process.stderr.decode()
+    assert "25 records" in err
+    assert "written to levyscreen-out/ward" in err
+    assert "\x1b" not in err
+    assert not any(path.stem in err for path in ward.iterdir())  # no record id in what is said
+
+
+def test_without_a_fraction_every_record_is_printed_and_written(done, ward):
+    frame = frame_of(done("screen", ward)[0])
+    assert len(frame) == 27
+    assert frame["flagged"].sum() == 2  # round(2.5) of 25
+    scores = written()
+    assert frame[["record_id", "status"]].to_numpy().tolist() == scores[["record_id", "status"]].to_numpy().tolist()
+    assert scores.attrs["cohort"] == "ward"
+    assert scores.attrs["model"] == "physionet2012"
+    table = pq.read_schema("levyscreen-out/ward/scores.parquet").remove_metadata()
+    assert table == schema.SCORES
+    timing = json.loads(Path("levyscreen-out/ward/timing.json").read_text())
+    assert {"ingest_s", "load_s", "prepare_s", "compute_s", "write_s", "passes", "queries", "threads"} <= set(timing)
+    assert timing["queries"] == scores["n_hidden"].sum()
+
+
+def test_flag_takes_another_fraction(done, ward):
+    frame = frame_of(done("screen", ward, "--flag", "0.2")[0])
+    assert frame["flagged"].sum() == 5
+    assert len(frame) == 7  # the two that cannot be ranked stand before them
+
+
+def test_queries_are_written_on_request(done, ward):
+    done("screen", ward)
+    assert not Path("levyscreen-out/ward/queries.parquet").exists()
+    done("screen", ward, "--queries", "--out", "elsewhere")
+    queries = pd.read_parquet("elsewhere/queries.parquet")
+    assert pq.read_schema("elsewhere/queries.parquet").remove_metadata() == schema.QUERIES
+    assert len(queries) == pd.read_parquet("elsewhere/scores.parquet")["n_hidden"].sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("json", lambda data: pd.DataFrame(json.loads(data))),
+        ("ndjson", lambda data: pd.DataFrame([json.loads(line) for line in data.splitlines()])),
+        ("parquet", lambda data: pd.read_parquet(io.BytesIO(data))),
+        ("csv", lambda data: pd.read_csv(io.BytesIO(data))),
+    ],
+)
+def test_each_format_carries_the_same_rows(done, ward, name, read):
+    out, _ = done("screen", ward, "-o", f"rows.{name}")
+    assert out == ""
+    frame = read(Path(f"rows.{name}").read_bytes())
+    assert list(frame.columns) == schema.SCORES.names
+    scores = written()
+    assert frame["record_id"].tolist() == scores["record_id"].tolist()
+    assert frame["uncertainty"].astype(float).tolist() == pytest.approx(scores["uncertainty"].tolist(), nan_ok=True)
+    assert [p.name for p in Path.cwd().iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_table_names_the_flagged_and_how_many_are_not_ranked(done, ward):
+    out, _ = done("screen", ward, "--top-decile", "--format", "table")
+    assert "2 of 25 ranked records flagged, 2 not ranked (by calibrated)" in out
+    worst = frame_of(done("screen", ward, "--top-decile", "-o", "-")[0])
+    assert all(str(i) in out for i in worst["record_id"])
+    assert [out.count(status) for status in ("empty", "too_few", "scored")] == [1, 1, 2]
+    assert "nan" not in out
+    assert "\x1b" not in out
+
+
+def test_the_comparison_runs_the_rivals_and_says_when_there_is_no_ensemble(done, ward):
+    Path("few").mkdir()
+    for path in sorted(ward.iterdir(), key=lambda path: path.stat().st_size)[:8]:
+        shutil.copy(path, "few")
+    _, err = done("screen", "few", "--compare")
+    assert "has 1 of the 5 members of a deep ensemble; the comparison goes on without it" in err
+    assert "MC dropout spread" in err
+    table = pd.read_csv("levyscreen-out/few/comparison.csv")
+    assert table["passes"].tolist() == [1] * 5 + [20]
+
+
+def test_the_papers_protocol_takes_the_papers_model_and_leaves_long_records_out(done, ward):
+    out, err = done("screen", ward, "--protocol", "paper", "--flag", "0.5")
+    assert "1 records over 512 readings left out, as the paper does" in err
+    assert written().attrs["model"] == "physionet2012-paper"
+    assert (written()["status"] == "too_many").sum() == 1
+    assert "too_many" not in out
+
+
+def test_a_file_without_an_id_stands_in_the_table_too(done, ward, tmp_path):
+    folder = write_folder(tmp_path / "odd", {"1.txt": CLEAN.format(id=1), "notes.txt": b"\xff\xfe\x00 not text"})
+    out, _ = done("screen", folder, "--format", "table")
+    assert "unreadable" in out
+    assert "1 of 1 ranked records flagged, 1 not ranked" in out
+    assert "NA" not in out
+
+
+def test_a_cohort_without_a_record_to_rank_says_so(done, tmp_path):
+    _, err = done("screen", write_folder(tmp_path / "bare", {"1.txt": HEAD + "00:00,RecordID,1\n"}))
+    assert "note: no record could be ranked: levyscreen validate says what is read" in err
+    assert (written(cohort="bare")["status"] == "empty").all()
+
+
+def test_strict_gives_three_where_a_line_or_record_was_rejected_and_zero_where_none_was(run, tmp_path):
+    clean = write_folder(tmp_path / "clean", {"1.txt": CLEAN.format(id=1), "2.txt": CLEAN.format(id=2)})
+    assert run("screen", clean, "--strict")[0] == 0
+    (clean / "2.txt").write_text(CLEAN.format(id=2) + "10:00,HR,fast\n")
+    code, out, err = run("screen", clean, "--strict")
+    assert code == 3
+    assert "1 not a number" in err
+    assert len(frame_of(out)) == 2  # done all the same
+    assert run("screen", clean)[0] == 0
+    rejects = written("rejects.parquet", "clean")
+    assert rejects[["file", "line", "line_class"]].to_numpy().tolist() == [["2.txt", 29, "not_a_number"]]
+    (clean / "2.txt").write_bytes(b"\xff\xfe\x00 not text")
+    assert run("screen", clean, "--strict")[0] == 3
