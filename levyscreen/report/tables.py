@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,7 @@ from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console, ConsoleOptions, RenderResult
 
     from levyscreen.records.cohort import Cohort
 
@@ -40,52 +43,81 @@ def _inert(value: Any) -> Text:
     return Text(printable(str(value)))
 
 
-def scores_table(shown: pd.DataFrame, scores: pd.DataFrame, signal: str) -> Table:
+def scores_table(shown: pd.DataFrame, scores: pd.DataFrame, signal: str) -> ScoresTable:
     """The records to look at first: what cannot be ranked, then the least trusted."""
     flagged, scored = int(scores["flagged"].sum()), int((scores["status"] == "scored").sum())
-    table = Table(
-        title=f"{flagged} of {scored} ranked records flagged, {len(scores) - scored} not ranked (by {signal})",
-        title_justify="left",
-        caption=_caption(len(shown)),
-        caption_justify="left",
-    )
-    for name in ("rank", "record"):
-        table.add_column(name, justify="right")
-    table.add_column("status")
-    for name in ("readings", "uncertainty", "width 90%", "evidence", "error"):
-        table.add_column(name, justify="right")
-    table.add_column("reason")
-    table.add_column("worst variables")
-    for row in shown.head(MOST_ROWS).itertuples(index=False):
-        table.add_row(*_score_cells(row), style="bold" if row.flagged else None)
-    return table
+    not_ranked = len(scores) - scored
+    title = f"{flagged} of {scored} ranked records flagged, {not_ranked} not ranked; signal: {signal}"
+    return ScoresTable(shown, title)
+
+
+@dataclass(frozen=True)
+class ScoresTable:
+    """Scores as wide as the terminal: nothing of an id is cut, and where there is no room, columns are left out."""
+
+    shown: pd.DataFrame
+    title: str
+
+    # How each cell is had from a row of schema.SCORES, in the order of the columns.
+    CELLS: ClassVar[dict[str, Callable[[Any], str | Text]]] = {
+        "rank": lambda row: str(row.trust_rank) if row.status == "scored" else "-",
+        "record": lambda row: str(row.record_id).replace("<NA>", "-"),
+        "readings": lambda row: str(row.n_readings),
+        "uncertainty": lambda row: _number(row.uncertainty, ".3f"),
+        "interval width": lambda row: _number(row.interval_width, ".2f"),
+        "evidence": lambda row: _number(row.evidence, ".0f"),
+        "mae": lambda row: _number(row.mae, ".3f"),
+        "reason": lambda row: _reason(row),
+        "worst variables": lambda row: _variables(row.worst_variables),
+    }
+    LEFT_OUT: ClassVar = ("readings", "evidence", "interval width", "mae")  # in this order
+    LEAST_VARIABLES = 12  # characters that a line of them takes
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """For Rich."""
+        rows: list[Any] = list(self.shown.head(MOST_ROWS).itertuples(index=False))
+        cells = {name: [cell(row) for row in rows] for name, cell in self.CELLS.items()}
+        names, left_out = list(cells), list(self.LEFT_OUT)
+        while left_out and sum(self._width(name, cells[name]) + 3 for name in names) + 1 > options.max_width:
+            names.remove(left_out.pop(0))
+        table = Table(title=self.title, title_justify="left", caption=_caption(len(self.shown)), caption_justify="left")
+        for name in names:
+            wraps = name == "worst variables"
+            table.add_column(
+                name.replace(" ", "\n"),
+                justify="left" if wraps or name == "reason" else "right",
+                no_wrap=not wraps,
+                min_width=self._width(name, cells[name]),
+            )
+        for row, *in_row in zip(rows, *(cells[name] for name in names), strict=True):
+            table.add_row(*in_row, style="bold" if row.status == "scored" and row.flagged else None)
+        yield table
+
+    def _width(self, name: str, cells: Sequence[str | Text]) -> int:
+        """Of the longest cell, or word of the title."""
+        if name == "worst variables":
+            return self.LEAST_VARIABLES
+        return max(len(text) for text in [*name.split(), *cells])
 
 
 def _caption(rows: int) -> str:
-    text = "uncertainty, width and error in standard deviations of the variable; rank 1 is the least trusted"
+    text = "uncertainty, width and mae in standard deviations of the variable; rank 1 is the least trusted"
     return text if rows <= MOST_ROWS else f"{text}; the first {MOST_ROWS} of {rows}, all of them in scores.parquet"
 
 
-def _score_cells(row: Any) -> list[str | Text]:
-    def number(value: Any, form: str) -> str:
-        return "-" if value != value or value is None else format(value, form)
+def _number(value: Any, form: str) -> str:
+    return "-" if value != value or value is None else format(value, form)
 
-    def text(value: Any) -> str:
-        return value if isinstance(value, str) else ""  # pandas may hold a missing one as NaN
 
-    ranked = row.status == "scored"
-    return [
-        str(row.trust_rank) if ranked else "-",
-        str(row.record_id).replace("<NA>", "-"),
-        row.status,
-        str(row.n_readings),
-        number(row.uncertainty, ".3f"),
-        number(row.interval_width, ".2f"),
-        number(row.evidence, ".0f"),
-        number(row.mae, ".3f"),
-        text(row.reason).replace("_", " "),
-        _inert(text(row.worst_variables).replace(";", " ")),
-    ]
+def _reason(row: Any) -> str:
+    """Why a record is flagged, or is not ranked."""
+    if row.status != "scored":
+        return str(row.status)
+    return row.reason if isinstance(row.reason, str) else ""  # pandas may hold a missing one as NaN
+
+
+def _variables(value: Any) -> Text:
+    return _inert(value.replace(";", " ") if isinstance(value, str) else "")
 
 
 def comparison_table(comparison: pd.DataFrame) -> Table:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from levyscreen import schema
+from levyscreen.report.tables import scores_table
 from tests.cli.outputs import CLEAN, frame_of, written
 from tests.records.record_files import HEAD, write_folder
 
@@ -85,12 +87,30 @@ def test_each_format_carries_the_same_rows(done, ward, name, read):
 
 def test_a_table_names_the_flagged_and_how_many_are_not_ranked(done, ward):
     out, _ = done("screen", ward, "--top-decile", "--format", "table")
-    assert "2 of 25 ranked records flagged, 2 not ranked (by calibrated)" in out
+    assert "2 of 25 ranked records flagged, 2 not ranked; signal: calibrated" in out
     worst = frame_of(done("screen", ward, "--top-decile", "-o", "-")[0])
     assert all(str(i) in out for i in worst["record_id"])
-    assert [out.count(status) for status in ("empty", "too_few", "scored")] == [1, 1, 2]
+    assert [out.count(status) for status in ("empty", "too_few")] == [1, 1]
     assert "nan" not in out
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("width", [80, 100, 128])
+def test_a_table_cuts_no_record_and_no_reason_however_narrow_the_terminal_is(width):
+    row = {"status": "scored", "n_readings": 321, "uncertainty": 0.523, "interval_width": 2.33, "evidence": 632.0}
+    row |= {"mae": 0.4, "reason": "thin_evidence", "worst_variables": "HR;Glucose;MechVent", "flagged": True}
+    records = [14283212345678, 14283212345679]
+    scores = pd.DataFrame([row | {"trust_rank": rank, "record_id": i} for rank, i in enumerate(records, start=1)])
+    console = Console(width=width, file=io.StringIO())
+    console.print(scores_table(scores, scores, "calibrated"))
+    lines = console.file.getvalue().splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= width
+    for i in records:
+        (line,) = (line for line in lines if str(i) in line)
+        assert "0.523" in line
+        assert "thin_evidence" in line
+    assert all(name in console.file.getvalue() for name in row["worst_variables"].split(";"))
+    assert ("632" in console.file.getvalue()) == (width > 80)
 
 
 def test_the_comparison_runs_the_rivals_and_says_when_there_is_no_ensemble(done, ward):
