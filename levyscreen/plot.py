@@ -109,7 +109,8 @@ def _row(cohort: Cohort, model: Model, record_id: int) -> int:
     readable = [int(row) for row, problem in zip(rows, problems, strict=True) if problem is None]
     if record_id < 0 or not len(rows):
         raise UsageError(
-            f"no such record in cohort {cohort.name}: its ids are in the column record_id that levyscreen screen prints"
+            f"no such record in cohort {cohort.name}: its ids are in the column record_id that levyscreen screen "
+            "prints; another cohort is named by --cohort"
         )
     if not readable:
         raise UsageError(f"{files[0]} is unreadable: {problems[0]}")

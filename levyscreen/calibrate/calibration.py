@@ -99,8 +99,9 @@ class Calibration:
         for index, known in enumerate(self.levels):
             if math.isclose(level, known, abs_tol=1e-9):
                 return index
+        meant = f"; {level:g} % is {level / 100:g}" if 1 < level <= 100 else ""
         raise CalibrationError(
-            f"no interval at level {level:g}: calibrated at {', '.join(map('{:g}'.format, self.levels))}"
+            f"no interval at level {level:g}: calibrated at {', '.join(map('{:g}'.format, self.levels))}{meant}"
         )
 
     def _check_variables(self, variable: Indices) -> None:

@@ -30,7 +30,7 @@ def command(
     ] = None,
     level: Annotated[float, typer.Option(help="Nominal coverage of lower to upper.")] = 0.9,
     deviation: Annotated[
-        bool, typer.Option("--deviation", help="Carry the deviation too; some 1.8 times slower.")
+        bool, typer.Option("--deviation", help="Carry the deviation too; takes about twice as long.")
     ] = False,
     half: Annotated[bool, typer.Option("--half", help="Write values as float16, at half the size.")] = False,
     protocol: ProtocolName = None,

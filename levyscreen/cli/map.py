@@ -65,7 +65,7 @@ def _what_then(cohort: Path) -> str:
         return (
             ", but an archive: if tables are in it, unpack it and map their folder; record files are read as they are"
         )
-    return ": levyscreen reads record files, archives and mappings as they are"
+    return ": map takes CSV and Parquet; record files, their archives and mappings are read as they are, without one"
 
 
 def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:

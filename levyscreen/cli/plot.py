@@ -35,7 +35,7 @@ def command(
 
     machine.prepare()
     if cohort is None:
-        last = common.recall()
+        last = common.recall("plot RECORD --cohort COHORT")
         cohort, model = Path(last["cohort"]), model or last["model"]
     where = machine.device(device)
     loaded = load_model(common.model_name(model, None), where)

@@ -31,7 +31,9 @@ def command(
     ] = None,
     hide: Annotated[float, typer.Option(help="Fraction of a record's readings hidden and asked for.")] = 0.3,
     seed: Annotated[int, typer.Option(help="Which readings are hidden.")] = 0,
-    compare: Annotated[bool, typer.Option("--compare", help="Run 20 dropout passes and the ensemble besides.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Run 20 dropout passes, and the ensemble if MODEL has one.")
+    ] = False,
     queries: Annotated[
         bool, typer.Option("--queries", help="Also write queries.parquet, a row a hidden reading.")
     ] = False,
@@ -100,7 +102,7 @@ def _run(
         if comparison.ensemble is None:
             common.stderr(
                 f"note: model {model.name} has {len(members) + 1} of the {ENSEMBLE} members of a deep ensemble; "
-                "the comparison goes on without it"
+                "the comparison goes on without it (train --members 5, or --protocol paper, has one)"
             )
     most = 512 if protocol == "paper" else None
     with common.progress("screening", len(cohort)) as done:

@@ -23,7 +23,7 @@ def command(
     dataset: Annotated[str, typer.Option(help="physionet2012, ushcn, or a COHORT of your own.")] = "physionet2012",
     seeds: Annotated[str, typer.Option(help="One, several or a range: 0, 0,2 or 0-4.")] = "0",
     estimators: Annotated[str | None, typer.Option(help="Only these, by comma; all by default.")] = None,
-    data: Annotated[Path, typer.Option(help="Folder with physionet2012/ and ushcn/.")] = Path("../shared/data"),
+    data: Annotated[Path, typer.Option(help="Folder with physionet2012/ and ushcn/.")] = Path("data"),
     out: Annotated[Path, typer.Option("--out", help="Folder of results, tables and figures.")] = Path("studies"),
     networks: Annotated[Path, typer.Option(help="Folder of the trained networks.")] = Path("studies/networks"),
     no_train: Annotated[
@@ -46,6 +46,8 @@ def command(
     if not tables:
         chosen = run.Request(study, dataset, run.seed_list(seeds), common.strings(estimators), data, out, networks)
         run.run(chosen, machine.device(device), not no_train, common.stderr, _watch)
+    if not (out / study).is_dir():
+        raise UsageError(f"{out} holds no result of {study} yet: run it without --tables, or name its folder by --out")
     for path in run.report(study, out):
         common.stderr(f"written {path}")
 

@@ -85,7 +85,11 @@ def open_source(path: str | os.PathLike[str]) -> Source:
         raise CohortError(f"{where}: cannot be opened: {error.strerror}") from error
     ending = next((e for e in ENDINGS if where.name.lower().endswith(e)), None)
     if ending is None or not stat.S_ISREG(found.st_mode):
-        raise CohortError(f"{where}: not a cohort; give a folder of record files, or a {', '.join(ENDINGS)} of one")
+        its_folder = " such as the one that it is in" if is_record_name(where.name) else ""
+        raise CohortError(
+            f"{where}: not a cohort; give a folder of record files{its_folder}, or a {', '.join(ENDINGS)} of one, a "
+            "mapping of your own tables (levyscreen map makes it), or a Parquet cohort"
+        )
     stamp = Stamp(printable(where.name), found.st_size, found.st_mtime_ns, found.st_ctime_ns, None)
     return Source(where, file_name(where.name[: -len(ending)] or where.name), (stamp,), is_archive=True)
 
@@ -124,8 +128,17 @@ def _scan(folder: Path) -> tuple[Stamp, ...]:
 
 
 def _hint(folder: Path) -> str:
-    inside = sorted(p.name for p in folder.iterdir() if p.is_dir() or p.name.endswith(ENDINGS))
-    return f"; did you mean {printable(inside[0])} in it?" if inside else ""
+    inside = (p for p in sorted(folder.iterdir()) if p.name.endswith(ENDINGS) or _holds_records(p))
+    meant = next(inside, None)
+    return "" if meant is None else f"; did you mean {printable(meant.name)} in it?"
+
+
+def _holds_records(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(is_record_name(entry.name) for entry in entries)
+    except OSError:  # no folder, or not to be looked into
+        return False
 
 
 def _stamp(entry: os.DirEntry[str]) -> Stamp:

@@ -90,9 +90,15 @@ def report(study: str, out: Path) -> list[Path]:
 
 
 def seed_list(text: str) -> list[int]:
-    """`0`, `0,2` or `0-4`. Raises UsageError for anything else."""
+    """`0`, `0,2` or `0-4`. Raises UsageError for anything else, and for a range that ends before it begins."""
+    seeds: list[int] = []
     try:
-        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
-        return [seed for first, *last in ends for seed in range(first, (last or [first])[0] + 1)]
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            found = range(int(first), int(last if dash else first) + 1)
+            if not found:
+                raise ValueError
+            seeds.extend(found)
     except ValueError:
         raise UsageError(f"seeds are numbers, by comma or as a range such as 0-4; got '{text}'") from None
+    return seeds

@@ -79,7 +79,7 @@ def test_a_mapping_may_go_to_standard_output_or_to_another_folder_and_finds_its_
 
 def test_what_is_no_table_says_so(run, ward):
     code, _, err = run("map", ward)
-    assert (code, "is no table: levyscreen reads record files" in err) == (2, True)
+    assert (code, "is no table: map takes CSV and Parquet; record files" in err) == (2, True)
     code, _, err = run("map", "nowhere.csv")
     assert (code, "nowhere.csv: no such file or folder" in err) == (1, True)
 

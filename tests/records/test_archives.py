@@ -239,8 +239,26 @@ def test_an_archive_without_a_record_says_so(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, FILES)
-    with pytest.raises(CohortError, match="not a cohort; give a folder of record files, or a"):
+    with pytest.raises(
+        CohortError, match="not a cohort; give a folder of record files such as the one that it is in, or"
+    ):
         read_cohort(folder / "7.txt", cache=False)
+    (folder / "notes.md").touch()
+    with pytest.raises(
+        CohortError, match=r"not a cohort; give a folder of record files, or a .* a mapping of your own"
+    ):
+        read_cohort(folder / "notes.md", cache=False)
+
+
+def test_a_folder_without_a_record_names_the_first_in_it_that_has_some(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "a" / ".hidden.txt").touch()
+    with pytest.raises(CohortError, match=r"they are named like 132539\.txt$"):
+        read_cohort(tmp_path, cache=False)
+    write_folder(tmp_path / "c", FILES)
+    with pytest.raises(CohortError, match=r"132539\.txt; did you mean c in it\?$"):
+        read_cohort(tmp_path, cache=False)
 
 
 # Hostile folders ----------------------------------------------------------------------------------------------------

@@ -175,9 +175,10 @@ def test_seeds_are_one_several_or_a_range(text, seeds):
     assert run.seed_list(text) == seeds
 
 
-def test_seeds_that_are_no_numbers_are_refused():
-    with pytest.raises(UsageError, match=r"seeds are numbers.*'all'"):
-        run.seed_list("all")
+@pytest.mark.parametrize("text", ["all", "4-0", "0,", "0-", "-1", "1-2-3"])
+def test_seeds_that_are_none_are_refused(text):
+    with pytest.raises(UsageError, match=f"seeds are numbers.*'{text}'"):
+        run.seed_list(text)
 
 
 def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
@@ -289,6 +290,13 @@ def test_a_study_of_an_untouched_cohort_is_refused_before_anything_is_trained_fo
         run.run(asked_of(tmp_path, study), CPU, True, print)
     with pytest.raises(UsageError, match="USHCN, rebuilt has no second cohort"):
         run.run(asked_of(tmp_path, study, "ushcn"), CPU, True, print)
+
+
+def test_tables_of_no_results_are_refused(tmp_path):
+    found = CliRunner().invoke(app, ["study", "stress", "--tables", "--out", str(tmp_path)])
+    assert isinstance(found.exception, UsageError)
+    assert f"{tmp_path} holds no result of stress yet" in str(found.exception)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_study_is_refused_with_the_known_ones():
