@@ -26,7 +26,7 @@ from levyscreen.types import Batch
 class Rich(Estimator):
     """Standard deviation of the error, by CRPS; fitted on validation targets alone."""
 
-    title = "free signals, read by a richer calibrator"
+    title = "all signals read together (added here)"
     needs_labels = True
     in_units = True
     _reader: Reader | None = None

@@ -26,7 +26,7 @@ class _Signal(Estimator):
 class Disagreement(_Signal):
     """tr Sigma_V(q), in squared units of the layer's values."""
 
-    title = "tr Sigma_V(q) (ours, disagreement)"
+    title = "disagreement, tr Sigma_V(q) (the paper's)"
 
     def of(self, signals: Signals) -> Tensor:
         """(R, m)."""
@@ -36,7 +36,7 @@ class Disagreement(_Signal):
 class SigmaHat(_Signal):
     """sigma_hat(q), in units of the layer's output."""
 
-    title = "sigma_hat(q) (ours, combined)"
+    title = "sigma_hat(q) (the paper's)"
 
     def of(self, signals: Signals) -> Tensor:
         """(R, m)."""
@@ -46,7 +46,7 @@ class SigmaHat(_Signal):
 class InverseEvidence(_Signal):
     """1/Lambda_q of the heads' mean evidence: an expected number of atoms, inverted."""
 
-    title = "1/Lambda_q (evidence only)"
+    title = "1/evidence, 1/Lambda_q"
 
     def of(self, signals: Signals) -> Tensor:
         """(R, m)."""
@@ -56,7 +56,7 @@ class InverseEvidence(_Signal):
 class Deviation(_Signal):
     """sigma_hat pushed through the head to first order, in z units; the paper has no such row."""
 
-    title = "deviation of the prediction"
+    title = "deviation of the prediction (added here)"
     in_units = True
     with_deviation = True
 

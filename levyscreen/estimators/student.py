@@ -11,12 +11,12 @@ from levyscreen.estimators.signals import Deviation
 class StudentDeviation(Deviation):
     """Deviation of the student's prediction, in z units."""
 
-    title = "deviation, of a student of the ensemble"
+    title = "deviation of a student of the ensemble (added here)"
     reads = "student"
 
 
 class StudentRich(Rich):
     """The student's free signals, read together."""
 
-    title = "free signals of the student, read by a richer calibrator"
+    title = "all signals of the student read together (added here)"
     reads = "student"

@@ -18,7 +18,7 @@ class VariableError(Estimator):
     No standard deviation, so not `in_units`. A variable without a validation query gets the mean of all queries.
     """
 
-    title = "validation error of the variable"
+    title = "each variable's mean error on validation"
     passes = 0
     needs_labels = True
     _error: Tensor | None = None  # (variables,)

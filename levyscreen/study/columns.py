@@ -4,6 +4,38 @@ from __future__ import annotations
 
 Columns = dict[str, tuple[str, int]]
 
+# What is to be known to read a study's tables.
+NOTES = {
+    "interpolation": "Changes of MAE are against the Levy network of the same seed.",
+    "continuum": "Of 64 records, 36 variables at 288 times, each way beside the one pass that was timed with it.",
+    "ablations": (
+        "Every network here was trained for a third of the recipe's epochs, the paper's for all of theirs: rows are to "
+        "be read against each other. The rates are of one network, set after its training."
+    ),
+}
+
+# Titles of the runs that are no estimators, in the order of their rows.
+ROWS = {
+    "continuum": {
+        "free": "one pass",
+        "with-deviation": "one pass, the deviation included",
+        "draws": "50 draws of the layer",
+    },
+    "ablations": {
+        "levy": "default: time x channel, 16 x 8 cells; width 128, 3 blocks; rate 0.5",
+        "softmax": "softmax control",
+        **{f"time-{cells}": f"time alone, {cells} cells" for cells in (8, 32, 64)},
+        **{f"grid-{grid}": f"time x channel, {grid.replace('x', ' x ')} cells" for grid in ("8x4", "32x8", "16x16")},
+        **{f"tau-{tau}": f"rate {tau}" for tau in (0.1, 0.5, 1.0, 2.0)},
+        "sampled": "trained on the sampled path",
+        "width-64": "width 64",
+        "width-256": "width 256",
+        "width-256-bfloat16": "width 256, products in bfloat16",
+        "width-256-blocks-6": "width 256, 6 blocks",
+        "width-512": "width 512",
+        "width-512-blocks-6": "width 512, 6 blocks",
+    },
+}
 # Of each study its tables, and of each table what stands above it and its columns.
 BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
     "interpolation": (

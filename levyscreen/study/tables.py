@@ -10,7 +10,7 @@ import pandas as pd
 
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import contests
-from levyscreen.study.columns import BLOCKS, Columns
+from levyscreen.study.columns import BLOCKS, NOTES, ROWS, Columns
 from levyscreen.study.datasets import DATASETS, title_of
 
 if TYPE_CHECKING:
@@ -118,11 +118,13 @@ def _which(run: dict[str, Any]) -> tuple[str, int]:
 def markdown(results: Results) -> str:
     """The study's tables, one a dataset and block of columns."""
     table, parts, runs = long_table(results), [], _with_changes(results.read())
+    if results.study in NOTES:
+        parts.append(NOTES[results.study])
     known = [name for name in DATASETS if name in set(table["dataset"])]
     for name in [*known, *sorted(set(table["dataset"]) - set(known))]:
         of_dataset, called = table[table["dataset"] == name], title_of(name)
         for title, columns in BLOCKS.get(results.study, ()):
-            parts.append(f"### {called}: {title}\n\n{_block(of_dataset, columns)}")
+            parts.append(f"### {called}: {title}\n\n{_block(of_dataset, columns, results.study)}")
             if "flag_overlap_trainings" in columns:
                 parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
         if len(against := contests.lines([run for run in runs if run["dataset"] == name])) > 1:
@@ -142,19 +144,24 @@ def _on_overlaps(runs: Sequence[dict[str, Any]]) -> list[str]:
     return ["Flags of other trainings: none, every seed has other test records."] if ranked else []
 
 
-def _block(table: pd.DataFrame, columns: Columns) -> str:
-    """A row a name, the cast in the registry's order; each cell ours, and in brackets the paper's."""
+def _block(table: pd.DataFrame, columns: Columns, study: str) -> str:
+    """A row a name, in the order of the study's rows and of the registry; each cell ours, in brackets the paper's."""
     cells = {(name, figure): rest for name, figure, *rest in table[KEYS].itertuples(index=False)}
-    names = [
-        *(n for n in ESTIMATORS if n in set(table["name"])),
-        *(n for n in table["name"].unique() if n not in ESTIMATORS),
-    ]
-    lines = [["", "passes", "seeds", *(title for title, _ in columns.values())]]
+    rows, there = ROWS.get(study, {}), set(table["name"])
+    names = [name for name in dict.fromkeys([*rows, *ESTIMATORS, *table["name"]]) if name in there]
+    passes = ["passes"] if there & ESTIMATORS.keys() else []
+    lines = [["", *passes, "seeds", *(title for title, _ in columns.values())]]
     for name in names:
         found = {figure: cells.get((name, figure)) for figure in columns}
         if any(cell is not None for cell in found.values()):
+            known = ESTIMATORS.get(name)
+            titles = [
+                rows.get(name, name if known is None else known.title),
+                "" if known is None else str(known.passes),
+            ]
             seeds = max(0 if cell is None or np.isnan(cell[0]) else int(cell[0]) for cell in found.values())
-            lines.append([*_title(name), str(seeds), *(_cell(found[f], digits) for f, (_, digits) in columns.items())])
+            of_row = [_cell(found[figure], digits) for figure, (_, digits) in columns.items()]
+            lines.append([*titles[: 1 + len(passes)], str(seeds), *of_row])
     return _table(lines)
 
 
@@ -162,12 +169,6 @@ def _table(lines: Sequence[Sequence[str]]) -> str:
     """As Markdown; the first line is the head."""
     head, *rest = lines
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["-"] * len(head), *rest))
-
-
-def _title(name: str) -> tuple[str, str]:
-    """A row's title, and its passes where it is an estimator."""
-    known = ESTIMATORS.get(name)
-    return (name, "") if known is None else (known.title, str(known.passes))
 
 
 def _cell(found: list[float] | None, digits: int) -> str:

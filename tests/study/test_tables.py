@@ -5,7 +5,7 @@ import json
 import pytest
 
 from levyscreen.estimators.registry import ESTIMATORS
-from levyscreen.study import ablations, contests, run, tables
+from levyscreen.study import ablations, columns, contests, run, tables
 from levyscreen.study.results import Results
 
 
@@ -28,7 +28,7 @@ def test_a_contest_counts_the_seeds_in_which_one_is_better():
         for name, of_seeds in figures.items()
         for seed, ause, spearman in of_seeds
     ]
-    titles = ["deviation of the prediction", "MC dropout (20 passes)"]
+    titles = ["deviation of the prediction (added here)", "MC dropout (20 passes)"]
     assert contests.lines(runs)[1:] == [
         [*titles, "AUSE", "3", "2", "0.0333", "-0.0100"],
         [*titles, "patient Spearman", "3", "3", "0.1333", "0.1000"],
@@ -48,6 +48,10 @@ def test_the_papers_values_are_of_known_rows():
     for study in ("interpolation", "cohort"):
         assert set(tables.paper_values(study)["name"]) <= set(ESTIMATORS)
     assert set(tables.paper_values("ablations")["name"]) <= set(ablations.TRAINED)
+
+
+def test_every_row_of_the_ablations_has_a_title():
+    assert set(columns.ROWS["ablations"]) == {*ablations.TRAINED, *ablations.TAUS}
 
 
 def test_change_of_mae_is_against_the_point_model_of_the_same_seed(whole):
@@ -70,5 +74,5 @@ def test_levels_of_context_are_rows_with_the_rise_of_the_error(tmp_path):
     levels = [{"kept": 1.0, "mae": 0.2, "evidence": 600.0}, {"kept": 0.1, "mae": 0.3, "evidence": 60.5}]
     results.write("physionet2012", 0, "levy", {"levels": levels})
     lines = tables.markdown(results).splitlines()
-    assert "| levy, 010 % of the context |  | 1 | 0.300 | 0.50 (0.81) |  |  |  | 60.5 (62.0) |" in lines
-    assert "| levy, 100 % of the context |  | 1 | 0.200 | 0.00 |  |  |  | 600.0 (632.0) |" in lines
+    assert "| levy, 010 % of the context | 1 | 0.300 | 0.50 (0.81) |  |  |  | 60.5 (62.0) |" in lines
+    assert "| levy, 100 % of the context | 1 | 0.200 | 0.00 |  |  |  | 600.0 (632.0) |" in lines
