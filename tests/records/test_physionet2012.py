@@ -261,7 +261,7 @@ def test_no_value_and_no_foreign_id_reaches_notes_problems_or_rejects(tmp_path: 
 
 
 def test_an_empty_folder_says_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "set-b").mkdir()
+    write_folder(tmp_path / "set-b", {"1.txt": ""})
     with pytest.raises(CohortError, match=r"no record file in this folder; they are named like 132539\.txt; did you"):
         read_cohort(tmp_path)
     with pytest.raises(CohortError, match="no such folder or archive; check the path"):
