@@ -17,10 +17,11 @@ from levyscreen.learn.reader import fit_reader
 from levyscreen.questions import SIGNALS, Answers, ask, joined
 from levyscreen.records.hiding import hide, subsample
 from levyscreen.records.preprocessor import Readings
-from levyscreen.store import Model, save_calibrations
+from levyscreen.store import Model, copied, require_new, save_calibrations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -39,19 +40,23 @@ def calibrate(
     signal: str = "deviation",
     by: str = "variable",
     levels: Sequence[float] = LEVELS,
+    folder: Path | None = None,
 ) -> Model:
-    """Fits scale and intervals on hidden targets and writes them into the model's folder.
+    """Fits scale and intervals on hidden targets and writes them into the model's folder, or a copy of it in `folder`.
 
     Of the cohort that the model was trained on, only its validation records are used; of another cohort, all records
     that the model was neither trained nor tested on. Targets are hidden in disjoint folds, three at 30 %, so that
     nearly every reading is one once: else a rare variable's quantile is mostly the noise of a few hundred targets.
     `signal` is one that ranks, or "rich": a reader of all signals, fitted on these targets too, its scale and interval
-    on what readers said that had not seen the record. Raises CalibrationError where no record may be used, and for a
-    model that was loaded by a shipped one's name: `store.copied` makes a copy of it to calibrate.
+    on what readers said that had not seen the record. Raises CalibrationError where no record may be used, and without
+    `folder` for a model that was loaded by a shipped one's name; ModelError where `folder` is not new.
     """
-    if model.shipped:
+    if folder is not None:
+        require_new(folder, model)
+    elif model.shipped:
         raise CalibrationError(
-            f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, which --out FOLDER makes"
+            f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER (in Python "
+            "by folder=)"
         )
     readings, _ = held_out(model, cohort, "validation")
     folds = _folds(model)
@@ -83,7 +88,7 @@ def calibrate(
                 reader=reader,
             )
         )
-    return save_calibrations(model, fitted)
+    return save_calibrations(model if folder is None else copied(model, folder), fitted)
 
 
 def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Table]:

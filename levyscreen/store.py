@@ -181,14 +181,18 @@ def save_model(folder: Path, network: Network, preprocessor: Preprocessor, train
     outputs.write_json(folder / CONFIG, outputs.sealed(config))
 
 
-def copied(model: Model, folder: Path) -> Model:
-    """A copy of a model's folder, without the state of its training, for a calibration of its own.
+def require_new(folder: Path, model: Model) -> None:
+    """Raises ModelError unless a copy of the model can lie in `folder`: it holds nothing, and is not in the model's."""
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ModelError(f"{folder} is not empty: name a new folder for the copy of {model.name}")
+    if folder.resolve().is_relative_to(model.folder.resolve()):
+        raise ModelError(f"{folder} is in the folder of {model.name}: name one outside for the copy")
 
-    Raises ModelError where `folder` holds something already, or cannot be written.
-    """
+
+def copied(model: Model, folder: Path) -> Model:
+    """A copy of a model's folder, without the state of its training, in a new one. Raises ModelError for another."""
+    require_new(folder, model)
     try:
-        if folder.exists() and any(folder.iterdir()):
-            raise ModelError(f"{folder} is not empty: name a new folder for the copy of {model.name}")
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder_beside(folder) as temporary:
             shutil.copytree(model.folder, temporary / "copy", ignore=shutil.ignore_patterns("training"))

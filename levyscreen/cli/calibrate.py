@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +35,7 @@ def command(
     from levyscreen import machine
     from levyscreen.judging import calibrate
     from levyscreen.report.tables import frame_table
-    from levyscreen.store import copied, load_model
+    from levyscreen.store import load_model
 
     if rich and signal is not None:
         raise UsageError("--rich reads all signals together: leave --signal out")
@@ -47,14 +46,7 @@ def command(
     found = common.read(cohort, no_cache)
     loaded = load_model(model, where)
     common.note_left_out(found, loaded)
-    if out is not None:
-        loaded = copied(loaded, out)
-    try:
-        calibrated = calibrate(loaded, found, where, chosen, by, levels)
-    except BaseException:
-        if out is not None:
-            shutil.rmtree(out)
-        raise
+    calibrated = calibrate(loaded, found, where, chosen, by, levels, out)
     for name, fitted in calibrated.calibrations.items():
         facts = fitted.provenance
         common.stderr(

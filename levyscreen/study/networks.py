@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levyscreen.config import ModelConfig
+from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.errors import UsageError
 from levyscreen.store import CONFIG, Model, load_members, load_model, member_path, shipped_folder
 from levyscreen.training import member_seeds, train, train_member, train_student
@@ -63,7 +63,7 @@ class Networks:
         if kind == "student":
             return self._student(folder)
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
-        of_training = {key: changes.pop(key) for key in ("path", "epochs", "products") if key in changes}
+        of_training = {f.name: changes.pop(f.name) for f in fields(TrainingConfig) if f.name in changes}
         recipe = replace(self.dataset.recipe, seed=self.seed, **of_training)
         config = ModelConfig(len(self.cohort.variables), **changes)
         return train(self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder))

@@ -98,7 +98,7 @@ def test_a_shipped_model_is_calibrated_as_a_copy_and_stays_as_it_is(done, run, w
     before = {path.name: path.read_bytes() for path in shipped.iterdir() if path.is_file()}
     code, _, err = run("calibrate", "physionet2012", ward)
     assert code == 1
-    assert "physionet2012 comes with levyscreen and stays as it is: calibrate a copy of it, which --out FOLDER" in err
+    assert "physionet2012 comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER" in err
     _, err = done("calibrate", "physionet2012", ward, "--by", "nothing", "--out", "mine/copy")
     assert "levyscreen evaluate mine/copy OTHER-COHORT --card" in err
     assert {path.name: path.read_bytes() for path in shipped.iterdir() if path.is_file()} == before
@@ -107,6 +107,10 @@ def test_a_shipped_model_is_calibrated_as_a_copy_and_stays_as_it_is(done, run, w
     code, _, err = run("calibrate", "physionet2012", ward, "--out", "mine/copy")
     assert code == 1
     assert "mine/copy is not empty: name a new folder for the copy of physionet2012" in err
+
+    code, _, err = run("calibrate", "mine/copy", ward, "--out", "mine/copy/inside")
+    assert code == 1
+    assert "mine/copy/inside is in the folder of copy: name one outside for the copy" in err
 
     _, err = done("evaluate", "mine/copy", ward)
     assert "warning: copy was calibrated on these records: its scales and intervals are not judged by them" in err

@@ -144,7 +144,7 @@ def test_a_way_that_is_timed_later_is_compared_with_a_pass_of_that_hour(stage, w
     assert after["dropout"]["seconds_of_one_pass"] != before["free"]["seconds"]
 
 
-def test_the_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
+def test_ablations_say_how_they_were_trained_and_a_rate_leaves_the_error_as_it_is(stage, tmp_path, monkeypatch):
     trained = {name: ablations.TRAINED[name] for name in ("levy", "time-8")} | {"rounded": {"products": "bfloat16"}}
     monkeypatch.setattr(ablations, "TRAINED", trained)
     results = Results(tmp_path, "ablations")
