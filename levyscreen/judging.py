@@ -55,8 +55,8 @@ def calibrate(
         require_new(folder, model)
     elif model.shipped:
         raise CalibrationError(
-            f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER (in Python "
-            "by folder=)"
+            f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER "
+            "(in Python folder=)"
         )
     readings, _ = held_out(model, cohort, "validation")
     folds = _folds(model)
