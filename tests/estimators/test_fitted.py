@@ -9,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
+from levyscreen.calibrate import crps_gaussian
 from levyscreen.errors import UsageError
 from levyscreen.estimators.fitting import Queries, gathered, penultimate, predicted
 from levyscreen.estimators.laplace import PRIORS
@@ -106,10 +107,30 @@ def test_the_variance_head_keeps_the_epoch_that_validation_likes_best():
         return torch.ones(len(features))
 
     train, validation = made_up(40, 0, spread), made_up(4_000, 1, spread)
-    constant = train.error.square().mean().log()
-    start = float((validation.error.square() * (-constant).exp() + constant).mean())
-    log_variance = fit_log_variance(train, validation, seed=0)(validation.features)
-    assert float((validation.error.square() * (-log_variance).exp() + log_variance).mean()) <= start + 1e-6
+    head = fit_log_variance(train, validation, seed=0)
+
+    def crps(scale):
+        return float(crps_gaussian(0, scale, validation.error.numpy()).mean())
+
+    started = float(train.error.square().mean().sqrt())
+    assert crps((0.5 * head(validation.features)).exp().numpy()) <= crps(started) + 1e-6
+
+
+def test_a_few_huge_errors_do_not_keep_the_variance_head_from_the_others():
+    """Three of them, as large as the worst of set-a, in training and in validation."""
+
+    def spread(features):
+        return 0.3 * (0.8 * features[:, 0] - 0.4 * features[:, 1]).exp()
+
+    def struck(queries):
+        target = queries.target.clone()
+        target[:: len(target) // 3] = 90.0
+        return replace(queries, target=target)
+
+    head = fit_log_variance(struck(made_up(12_000, 0, spread)), struck(made_up(3_000, 1, spread)), seed=0)
+    features = made_up(2_000, 2, spread).features
+    got = torch.stack([0.5 * head(features), spread(features).log()])
+    assert float(torch.corrcoef(got)[0, 1]) > 0.9
 
 
 # density
