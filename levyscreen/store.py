@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ WEIGHTS, CONFIG, PREPROCESSOR, CALIBRATION, CARD = (
     "calibration.json",
     "README.md",
 )
+MEMBERS = "member-*.safetensors"
 
 
 @dataclass(frozen=True)
@@ -171,9 +173,13 @@ def load_weights(path: Path, settings: ModelConfig, device: torch.device | str =
 
 
 def save_model(folder: Path, network: Network, preprocessor: Preprocessor, training: dict[str, Any]) -> None:
-    """Writes weights, configuration and preprocessor; an older calibration there is removed, being of other weights."""
+    """Writes weights, configuration and preprocessor.
+
+    What lies there of other weights, their calibration and the further members of their ensemble, is removed.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CALIBRATION).unlink(missing_ok=True)
+    for former in (folder / CALIBRATION, *folder.glob(MEMBERS)):
+        former.unlink(missing_ok=True)
     save_weights(folder / WEIGHTS, network)
     outputs.write_json(folder / PREPROCESSOR, outputs.sealed(preprocessor.to_json()))
     weights = {WEIGHTS: outputs.digest(folder / WEIGHTS)}
@@ -226,7 +232,18 @@ def _read_calibrations(path: Path, preprocessor: Preprocessor) -> dict[str, Cali
 
 def member_path(folder: Path, seed: int) -> Path:
     """Weights of an ensemble member trained from another seed on the same split."""
-    return folder / f"member-{seed}.safetensors"
+    return folder / MEMBERS.replace("*", str(seed))
+
+
+def has_member(folder: Path, seed: int) -> bool:
+    """Whether a model's folder has a member, named by its configuration: a file alone may be of another ensemble."""
+    path = member_path(folder, seed)
+    return path.exists() and path.name in _listed(folder)
+
+
+def _listed(folder: Path) -> dict[str, str]:
+    """Digests of a model folder's weights, by file, as its configuration has them."""
+    return parsed(dict[str, str], _read_json(folder / CONFIG).get("weights", {}), "weights")
 
 
 def save_member(folder: Path, seed: int, network: Network) -> Path:
@@ -241,13 +258,15 @@ def save_member(folder: Path, seed: int, network: Network) -> Path:
 
 def load_members(model: Model, device: torch.device | str = "cpu", seeds: Iterable[int] | None = None) -> list[Network]:
     """The other members of the deep ensemble in a model's folder, of these seeds or all; none if there are none."""
+    weights = _listed(model.folder)
     if seeds is None:
-        paths = sorted(model.folder.glob(member_path(Path(), 0).name.replace("0", "*")))
+        paths = [model.folder / name for name in sorted(weights) if fnmatch(name, MEMBERS)]
     else:
         paths = [member_path(model.folder, seed) for seed in seeds]
-    weights = _read_json(model.folder / CONFIG).get("weights", {})
     members = [load_weights(path, model.network.config, device) for path in paths]
     for path in paths:
+        if path.name not in weights:
+            raise ModelError(f"{path} is not of this ensemble: {CONFIG} beside it does not name it; take it away")
         _checked(path, weights)
     return members
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from levyscreen.config import ModelConfig, Protocol, TrainingConfig
-from levyscreen.errors import TrainingError
+from levyscreen.errors import MissingNetwork, TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
@@ -18,6 +18,7 @@ from levyscreen.store import (
     CALIBRATION,
     CONFIG,
     Model,
+    has_member,
     load_members,
     load_model,
     member_path,
@@ -39,14 +40,18 @@ def train(
     resume: bool = False,
     watch: Watch | None = None,
     teacher: Teacher | None = None,
+    only_load: bool = False,
 ) -> Model:
     """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
 
     The state of the training lies in `folder`/training; with `resume`, one cut off there goes on, and a model that is
     already there with the same records and settings is taken as it is, so that members can be added to its ensemble.
+    With `only_load`, MissingNetwork is raised where it is not.
     """
-    if resume and (done := _finished(folder, cohort, protocol, model, config, device)):
+    if (resume or only_load) and (done := _finished(folder, cohort, protocol, model, config, device)):
         return done
+    if only_load:
+        raise MissingNetwork(f"{folder} holds no finished network of these records and settings")
     data = prepare(cohort, protocol, config.seed)
     fitted = fit(data, model, config, folder / "training", device, resume, watch, teacher)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
@@ -64,7 +69,7 @@ def train_member(
 ) -> Path:
     """Trains another member of a model's deep ensemble: same records and split, initialised and shuffled by `seed`."""
     path = member_path(model.folder, seed)
-    if resume and path.exists():
+    if resume and has_member(model.folder, seed):
         return path
     settings = _settings_of(model, cohort)
     data = prepare(cohort, model.preprocessor.protocol, settings.seed)
@@ -81,10 +86,12 @@ def train_student(
     device: torch.device,
     resume: bool = False,
     watch: Watch | None = None,
+    only_load: bool = False,
 ) -> Model:
     """Trains one model on the mean of a model's deep ensemble: same records, split and sizes, one pass at inference.
 
-    Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones.
+    Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones; with
+    `only_load`, MissingNetwork where the student is not there.
     """
     teacher = Teacher([model.network, *load_members(model, device)])
     if len(teacher.networks) == 1:
@@ -93,7 +100,7 @@ def train_student(
         raise TrainingError(f"{model.name} has a {model.network.config.head} head; only point heads teach a student")
     config = replace(_settings_of(model, cohort), epochs=epochs, teacher=teacher.digest)
     protocol, sizes = model.preprocessor.protocol, model.network.config
-    return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher)
+    return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher, only_load)
 
 
 def _settings_of(model: Model, cohort: Cohort) -> TrainingConfig:

@@ -19,6 +19,7 @@ from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.store import (
     find,
+    has_member,
     load_members,
     load_model,
     member_path,
@@ -113,7 +114,7 @@ def test_saving_other_weights_removes_the_calibration_of_the_old_ones(folder, pr
 
 def test_members_of_an_ensemble_are_loaded_beside_the_model(folder):
     for seed in (1, 2):
-        save_weights(member_path(folder, seed), build(MODEL, seed))
+        save_member(folder, seed, build(MODEL, seed))
     members = load_members(load_model(folder))
     for seed, member in zip((1, 2), members, strict=True):
         assert torch.equal(member.head.layers[0].weight, build(MODEL, seed).head.layers[0].weight)
@@ -283,6 +284,25 @@ def test_new_weights_beside_an_old_configuration_are_refused_as_a_save_cut_short
     save_weights(folder / "model.safetensors", build(MODEL, 1))
     with pytest.raises(ModelError, match=r"damaged: .* train anew \(--resume, if a training was cut short\)"):
         load_model(folder)
+
+
+def test_new_weights_end_the_old_ensemble(folder, preprocessor):
+    """Its members were trained on another split, whose training records may be among these test records."""
+    save_member(folder, 1, build(MODEL, 1))
+    save_model(folder, build(MODEL, 2), preprocessor, {"split": SPLIT})
+    assert load_members(load_model(folder)) == []
+    assert not member_path(folder, 1).exists()
+
+
+def test_weights_that_no_configuration_names_are_no_member(folder):
+    save_weights(member_path(folder, 1), build(MODEL, 1))
+    model = load_model(folder)
+    assert not has_member(folder, 1)
+    assert load_members(model) == []
+    with pytest.raises(ModelError, match=r"member-1\.safetensors is not of this ensemble: config\.json"):
+        load_members(model, seeds=[1])
+    save_member(folder, 1, build(MODEL, 1))
+    assert has_member(folder, 1)
 
 
 def test_a_damaged_member_is_refused(folder):

@@ -46,8 +46,6 @@ def command(
     if not tables:
         chosen = run.Request(study, dataset, run.seed_list(seeds), common.strings(estimators), data, out, networks)
         run.run(chosen, machine.device(device), not no_train, common.stderr, _watch)
-    if not (out / study).is_dir():
-        raise UsageError(f"{out} holds no result of {study} yet: run it without --tables, or name its folder by --out")
     for path in run.report(study, out):
         common.stderr(f"written {path}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -57,6 +57,10 @@ class Estimator(ABC):
         from these targets closely answers each record by a fit without it, or its scale would be too narrow.
         """
         return self(batch)
+
+    def scores_besides(self, batches: Sequence[Batch]) -> dict[str, Any]:
+        """Figures on these targets that no prediction and uncertainty can give; most have none."""
+        return {}
 
     @property
     def own_mean(self) -> bool:

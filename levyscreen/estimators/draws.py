@@ -5,17 +5,25 @@ A query's draws are seeded by (seed, record, place among the record's queries), 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from levyscreen.calibrate import crps_sample
 from levyscreen.estimators.base import Estimate
 from levyscreen.estimators.seeding import Seeded
 from levyscreen.model.encoder import join_heads
 from levyscreen.model.network import Network
 from levyscreen.operator import draw, read_beam
+from levyscreen.parallel import each
 from levyscreen.types import Batch
 
 DRAWS = 8
+SAMPLED = 1, 8, 50  # draws of which the law itself is scored
 
 
 @torch.no_grad()
@@ -52,6 +60,26 @@ class PredictionDraws(Seeded):
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Estimate:
         """The point prediction, not the draws' mean; in z units."""
-        mean, layer = drawn(self.network, batch, DRAWS, self.seed)
-        predictions = torch.stack([self.network.read_out(join_heads(one)) for one in layer])  # (K, R, m)
+        mean, predictions = self._predictions(batch, DRAWS)
         return Estimate(mean, predictions.std(0))
+
+    def scores_besides(self, batches: Sequence[Batch]) -> dict[str, Any]:
+        """CRPS of the law that the draws themselves are, by how many there are (tab:dist)."""
+
+        def one(batch: Batch) -> list[NDArray[np.float64]]:
+            _, predictions = self._predictions(batch, max(SAMPLED))
+            draws, target = (x[..., batch.query_mask].cpu().numpy() for x in (predictions, batch.target))
+            return [crps_sample(draws[:k], target) for k in SAMPLED]
+
+        by_count = zip(*each(one, batches, batches[0].time.device), strict=True)
+        return {
+            "crps_of_draws": {
+                str(k): float(np.concatenate(parts).mean()) for k, parts in zip(SAMPLED, by_count, strict=True)
+            }
+        }
+
+    @torch.no_grad()
+    def _predictions(self, batch: Batch, draws: int) -> tuple[Tensor, Tensor]:
+        """Of the mean path (R, m), and of the draws (K, R, m)."""
+        mean, layer = drawn(self.network, batch, draws, self.seed)
+        return mean, torch.stack([self.network.read_out(join_heads(one)) for one in layer])

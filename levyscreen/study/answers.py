@@ -106,6 +106,7 @@ def scores(validation: Answered, test: Answered, names: Sequence[str], in_units:
     signals = [np.maximum(a.uncertainty - lowest, 0) for a in (validation, test)]
     signed = validation.truth - validation.prediction
     pooled = fit_global(signals[0], signed)
+    found["affine"] = {"a": pooled.a, "b": pooled.b}
     same = np.full(len(names), pooled.a), np.full(len(names), pooled.b)
     own = fit_by_variable(signals[0], signed, validation.variable, len(names), pooled)
     for name, (a, b), by_variable in (("global", same, False), ("by_variable", own, True)):
@@ -116,8 +117,6 @@ def scores(validation: Answered, test: Answered, names: Sequence[str], in_units:
         multiple = _conformal(np.abs(residual), validation.variable, len(names), by_variable)
         half = {level: m[test.variable] * scale_of_test for level, m in zip(LEVELS, multiple, strict=True)}
         found[name] = {
-            "a": pooled.a,
-            "b": pooled.b,
             **_calibrated(test, scale_of_test, half),
             "empirical": _empirical(validation, test, residual, scale_of_test, by_variable),
         }

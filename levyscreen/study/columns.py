@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from levyscreen.estimators.draws import SAMPLED
+
 Columns = dict[str, tuple[str, int]]
 
 # What is to be known to read a study's tables.
@@ -58,6 +60,10 @@ BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
                 "by_variable_empirical_tails_low": ("below its 2.5 %", 4),
                 "by_variable_empirical_tails_high": ("above its 97.5 %", 4),
             },
+        ),
+        (
+            "the layer read by sampling, its draws scored as they are",
+            {f"crps_of_draws_{k}": (f"CRPS of {k} draw{'s' if k > 1 else ''}", 4) for k in SAMPLED},
         ),
         (
             "every signal calibrated by variable",

@@ -34,6 +34,8 @@ def draw(results: Results, folder: Path) -> list[Path]:
         seed = min(run["seed"] for run in of_first)
         of_first = [run for run in of_first if run["seed"] == seed]
         for name, panel in PANELS.get(results.study, {}).items():
+            if panel in OF_DRAWN and not _drawn(of_first):
+                continue
             path = folder / f"{name}-{dataset}.svg"
             _save(path, partial(_single, panel=panel, runs=of_first, title=f"{dataset}, seed {seed}"))
             drawn.append(path)
@@ -135,6 +137,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "cohort": {"sparsification": sparsification},
     "stress": {"stress": stress},
 }
+OF_DRAWN = sparsification, coverage  # a curve for each run of DRAWN that is there
 
 
 def _drawn(runs: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levyscreen.config import ModelConfig, TrainingConfig
-from levyscreen.errors import UsageError
-from levyscreen.store import CONFIG, Model, load_members, load_model, member_path, shipped_folder
+from levyscreen.errors import MissingNetwork, UsageError
+from levyscreen.estimators.ensemble import MEMBERS
+from levyscreen.store import CONFIG, Model, has_member, load_members, load_model, shipped_folder
 from levyscreen.training import member_seeds, train, train_member, train_student
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
     from levyscreen.study.datasets import Dataset
 
-MEMBERS = 5  # of the deep ensemble
 # What Estimator.reads may name, and how it differs from the point model; an ensemble is that model and four more, a
 # student a network that learnt the ensemble's mean.
 KINDS: dict[str, dict[str, Any]] = {
@@ -34,10 +34,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "student": {},
 }
 STUDENT_EPOCHS = 12  # from the weights of the ensemble's first network
-
-
-class MissingNetwork(UsageError):
-    """A network that a study needs is not trained, and training was not asked for."""
 
 
 @dataclass
@@ -54,36 +50,41 @@ class Networks:
     sizes: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where not the default ones
 
     def model(self, kind: str = "levy", settings: dict[str, Any] | None = None) -> Model:
-        """The model folder of a kind, or by `settings` of ModelConfig and TrainingConfig under another name."""
+        """The model folder of a kind, or by `settings` of ModelConfig and TrainingConfig under another name.
+
+        Raises UsageError where a network of other records lies there: its training records might be among these test
+        records.
+        """
         folder = self.path(kind)
-        if not (folder / CONFIG).exists() and not self.training:
-            raise MissingNetwork(f"{folder} holds no trained network: run the study without --no-train")
+        if (folder / CONFIG).exists():
+            self._require_same_records(load_model(folder, self.device))
         if folder == self.path_of_shipped():
-            return self._shipped(folder)
+            return load_model(folder, self.device)
         if kind == "student":
             return self._student(folder)
         changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
         of_training = {f.name: changes.pop(f.name) for f in fields(TrainingConfig) if f.name in changes}
         recipe = replace(self.dataset.recipe, seed=self.seed, **of_training)
         config = ModelConfig(len(self.cohort.variables), **changes)
-        return train(self.cohort, folder, self.dataset.protocol, config, recipe, self.device, True, self._watch(folder))
+        protocol, watch = self.dataset.protocol, self._watch(folder.name)
+        only_load = not self.training
+        return train(self.cohort, folder, protocol, config, recipe, self.device, True, watch, only_load=only_load)
 
-    def _shipped(self, folder: Path) -> Model:
-        """Raises UsageError where its records were others: its training records might be among these test records."""
-        model = load_model(folder, self.device)
+    def _require_same_records(self, model: Model) -> None:
         if model.remembered("cohort_fingerprint") != self.cohort.fingerprint:
             raise UsageError(
-                f"the model of seed {self.seed}, {model.name}, was trained on other records than those of "
-                f"{self.cohort.name}: get them as they were published, or leave out that seed"
+                f"the network of seed {self.seed} in {model.folder} was trained on other records than those of "
+                f"{self.cohort.name}: get them as they were published, leave out that seed, or name another folder "
+                "with --networks"
             )
-        return model
 
     def _student(self, folder: Path) -> Model:
         self.networks("ensemble")
-        return train_student(self.cohort, self.model(), folder, STUDENT_EPOCHS, self.device, True, self._watch(folder))
+        watch, only_load = self._watch(folder.name), not self.training
+        return train_student(self.cohort, self.model(), folder, STUDENT_EPOCHS, self.device, True, watch, only_load)
 
-    def _watch(self, folder: Path) -> Watch | None:
-        return self.watch(f"seed {self.seed}, {folder.name}")
+    def _watch(self, what: str) -> Watch | None:
+        return self.watch(f"seed {self.seed}, {what}")
 
     def networks(self, kind: str) -> Sequence[Network]:
         """What an estimator that reads `kind` is made from."""
@@ -92,11 +93,9 @@ class Networks:
             return [model.network]
         others = member_seeds(self.seed, MEMBERS)
         for member in others:
-            if not self.training and not member_path(model.folder, member).exists():
+            if not self.training and not has_member(model.folder, member):
                 raise MissingNetwork(f"{model.folder} lacks member {member} of its ensemble")
-            train_member(
-                self.cohort, model, member, self.device, True, self.watch(f"seed {self.seed}, member {member}")
-            )
+            train_member(self.cohort, model, member, self.device, True, self._watch(f"member {member}"))
         return [model.network, *load_members(model, self.device, others)]
 
     def path(self, kind: str) -> Path:

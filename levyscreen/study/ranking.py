@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from levyscreen import machine
+from levyscreen.errors import MissingNetwork
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study.answers import answer, scores
-from levyscreen.study.networks import MissingNetwork
 
 if TYPE_CHECKING:
     from levyscreen.estimators.base import Estimator
@@ -51,5 +51,6 @@ def _run(stage: Stage, estimator: Estimator, study: str) -> dict[str, Any]:
         "reads": estimator.reads,
         "needs_labels": estimator.needs_labels,
         **scores(validation, answered, variables, estimator.in_units),
+        **(estimator.scores_besides(asked.batches) if study == "interpolation" else {}),
         "machine": machine.describe(stage.networks.device),
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from levyscreen import outputs
-from levyscreen.errors import LevyscreenError
+from levyscreen.errors import LevyscreenError, UsageError
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,25 @@ class Results:
 
     folder: Path
     study: str
+    cohorts: tuple[str, ...] = ()  # fingerprints of the cohorts that runs are of; none where runs are only read
 
     def path(self, dataset: str, seed: int, name: str) -> Path:
         """Where a run's result lies."""
         return self.folder / self.study / dataset / f"seed-{seed}" / f"{name}.json"
 
     def has(self, dataset: str, seed: int, name: str) -> bool:
-        """Whether a run is done."""
-        return self.path(dataset, seed, name).exists()
+        """Whether a run is done. Raises UsageError where it was of other records, LevyscreenError if it is damaged."""
+        path = self.path(dataset, seed, name)
+        if not path.exists():
+            return False
+        if _read(path)["cohorts"] != list(self.cohorts):
+            raise UsageError(f"{path} is of other records than these: delete it, or name another folder by --out")
+        return True
 
     def write(self, dataset: str, seed: int, name: str, found: dict[str, Any]) -> None:
         """Keeps what a run found."""
         about = {"format": FORMAT, "study": self.study, "dataset": dataset, "seed": seed, "name": name}
+        about |= {"cohorts": self.cohorts}
         outputs.write_json(self.path(dataset, seed, name), outputs.sealed(about | found))
 
     def read(self) -> list[dict[str, Any]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levyscreen import outputs
-from levyscreen.errors import UsageError
+from levyscreen.errors import MissingNetwork, UsageError
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import datasets, figures, tables
 from levyscreen.study.ablations import ablate
 from levyscreen.study.beyond import beyond
 from levyscreen.study.continuum import time_all
-from levyscreen.study.networks import MissingNetwork, Networks
+from levyscreen.study.networks import Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 RANKINGS = "interpolation", "cohort"
 UNTOUCHED = "cohort", "continuum"  # ask the cohort that no training saw
+SCREENING = *UNTOUCHED, "beyond"  # ask it where there is one
 OTHERS = {"continuum": time_all, "stress": stress, "ablations": ablate, "beyond": beyond}
 
 
@@ -52,6 +53,8 @@ def run(
     watch: Callable[[str], Watch | None] = lambda what: None,
 ) -> None:
     """Runs what has no result yet. Raises UsageError for an unknown dataset or estimator, or data that is not there."""
+    if request.estimators is not None and request.study not in RANKINGS:
+        raise UsageError(f"--estimators is for {' and '.join(RANKINGS)}; {request.study} has its own rows")
     names = list(ESTIMATORS) if request.estimators is None else list(request.estimators)
     unknown = [name for name in names if name not in ESTIMATORS]
     if unknown:
@@ -62,7 +65,10 @@ def run(
     cohort = datasets.read(dataset, request.data, dataset.training)
     for note in cohort.notes:
         say(f"note: {note}")
-    results = Results(request.out, request.study)
+    read = [cohort]
+    if request.study in SCREENING and dataset.screening is not None:
+        read.append(datasets.read(dataset, request.data, dataset.screening))
+    results = Results(request.out, request.study, tuple(each.fingerprint for each in read))
     for seed in request.seeds:
         stage = Stage(Networks(dataset, seed, request.networks, cohort, device, training, watch), request.data)
         try:
@@ -75,10 +81,12 @@ def run(
 
 
 def report(study: str, out: Path) -> list[Path]:
-    """Writes table.parquet, table.md and the figures of a study's runs so far."""
+    """Writes table.parquet, table.md and the figures of the runs so far. Raises UsageError where there is none."""
     import pyarrow as pa
 
     results = Results(out, study)
+    if not results.read():
+        raise UsageError(f"{out} holds no result of {study} yet: run what is missing, or name its folder by --out")
     folder = out / study
     outputs.write_parquet(
         folder / "table.parquet",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from levyscreen.calibrate import ause, coverage, crps_gaussian, flagged_excess, sparsification, spearman
+from levyscreen.calibrate import ause, coverage, crps_gaussian, crps_sample, flagged_excess, sparsification, spearman
 from levyscreen.errors import UsageError
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "scores.npz")
@@ -51,6 +51,19 @@ def test_crps_is_the_integral_of_the_squared_distance_to_the_step(mean, scale, t
     below = quad(lambda x: ndtr((x - mean) / scale) ** 2, mean - 40 * scale, target, limit=500)[0]
     above = quad(lambda x: ndtr((mean - x) / scale) ** 2, target, max(target, mean) + 40 * scale, limit=500)[0]
     assert crps_gaussian(mean, scale, target) == pytest.approx(below + above, rel=1e-6)
+
+
+def test_crps_is_that_of_scoringrules():
+    import scoringrules
+
+    rng = np.random.default_rng(5)
+    mean, scale, target = rng.normal(size=200), rng.gamma(1, 1, 200), rng.normal(0, 3, 200)
+    expected = scoringrules.crps_normal(target, mean, scale, backend="numpy")
+    np.testing.assert_allclose(crps_gaussian(mean, scale, target), expected, rtol=1e-9, atol=1e-12)
+    for k in (1, 2, 50):
+        draws = mean + scale * rng.normal(size=(k, 200))
+        expected = scoringrules.crps_ensemble(target, draws, m_axis=0, estimator="nrg", backend="numpy")
+        np.testing.assert_allclose(crps_sample(draws, target), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_crps_of_a_point_prediction_is_its_absolute_error():

@@ -20,7 +20,7 @@ def made_up(n=4000, seed=0, scale=1.0):
 
 def test_a_calibrated_scale_undoes_the_unit_and_covers_as_it_says():
     found = scores(made_up(seed=1, scale=7.0), made_up(seed=2, scale=7.0), ["a", "b", "c", "d"], in_units=True)
-    assert found["global"]["a"] == pytest.approx(1 / 7, rel=0.1)
+    assert found["affine"]["a"] == pytest.approx(1 / 7, rel=0.1)
     for kind in ("coverage", "conformal_coverage"):
         assert found["global"][kind]["0.9"] == pytest.approx(0.9, abs=0.02)
     assert found["global"]["crps"] < found["crps_raw"]

@@ -12,7 +12,7 @@ import pandas as pd
 from levyscreen.study import tables
 from levyscreen.study.results import Results
 
-NAMES = "disagreement,deviation,draws-prediction,laplace,dropout,variance-head,nll"
+NAMES = "disagreement,deviation,draws-prediction,laplace,dropout,variance-head,nll,ensemble"
 SCRIPT = f"""
 import sys, torch
 from pathlib import Path
@@ -40,7 +40,7 @@ def killed_at(folder, done):
     while process.poll() is None and len(list(folder.glob(what))) < max(done, 1):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.wait() == -signal.SIGKILL  # else it had ended before, and nothing was killed
 
 
 def figures(folder):

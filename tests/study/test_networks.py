@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from levyscreen.errors import UsageError
+from levyscreen.errors import MissingNetwork, UsageError
 from levyscreen.store import save_member
-from levyscreen.study.networks import MissingNetwork
 from levyscreen.study.stage import Stage
 from levyscreen.training import member_seeds
 
@@ -22,8 +21,28 @@ def test_an_ensemble_that_lacks_a_member_is_not_run(stage):
 def test_a_shipped_model_of_other_records_is_refused(stage):
     """Of one record less the split is another, and test records would be those it was trained on."""
     dataset = replace(stage.networks.dataset, shipped={3: "physionet2012-paper"})
-    with pytest.raises(UsageError, match="physionet2012-paper, was trained on other records than those of tiny"):
+    with pytest.raises(UsageError, match="physionet2012-paper was trained on other records than those of tiny"):
         replace(stage.networks, dataset=dataset).model()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_network_of_other_records_is_refused_and_stays_as_it_is(stage, whole, training):
+    path = stage.networks.path("levy") / "config.json"
+    before = path.read_bytes()
+    others = replace(stage.networks, cohort=replace(stage.networks.cohort, fingerprint="other"), training=training)
+    for kind in ("levy", "ensemble"):
+        with pytest.raises(UsageError, match=r"trained on other records than those of tiny.*--networks"):
+            others.networks(kind)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["levy", "nll", "ensemble", "student"])
+def test_without_training_a_network_of_other_settings_is_missing_and_none_is_trained(stage, whole, kind):
+    dataset = replace(stage.networks.dataset, recipe=replace(stage.networks.dataset.recipe, epochs=3))
+    before = {path: path.read_bytes() for path in stage.networks.folder.rglob("config.json")}
+    with pytest.raises(MissingNetwork, match="holds no finished network of these records and settings"):
+        replace(stage.networks, dataset=dataset, training=False).networks(kind)
+    assert {path: path.read_bytes() for path in stage.networks.folder.rglob("config.json")} == before
 
 
 def test_an_ensemble_has_its_own_five_whatever_else_lies_there(stage, whole, tmp_path):

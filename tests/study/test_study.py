@@ -19,7 +19,7 @@ from levyscreen.learn.data import prepare
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
 from levyscreen.study import ablations, run, stress, tables
-from levyscreen.study.answers import Questions, answer
+from levyscreen.study.answers import Questions
 from levyscreen.study.continuum import dropped_spread, time_all
 from levyscreen.study.networks import Networks
 from levyscreen.study.ranking import rank
@@ -81,15 +81,20 @@ def test_without_training_what_needs_a_network_is_left_out_and_said(tmp_path):
     rank(tiny_stage(tmp_path, training=False), results, ["deviation"], said.append)
     assert not results.read()
     assert "deviation left out" in said[0]
-    assert "--no-train" in said[0]
+    assert "holds no finished network" in said[0]
 
 
 def test_a_cohort_study_asks_the_other_cohort(stage, tmp_path):
     results = Results(tmp_path, "cohort")
     rank(stage, results, ["disagreement"])
     (found,) = results.read()
-    assert found["records"] <= 40
-    assert found["queries"] != len(answer(ESTIMATORS["disagreement"](levy(stage)), stage.test).error)
+    batches = {name: getattr(stage, name).batches for name in ("validation", "test", "screening")}
+    asked = {
+        name: (len(set(torch.cat([b.record for b in of]).tolist())), sum(int(b.query_mask.sum()) for b in of))
+        for name, of in batches.items()
+    }
+    assert (found["records"], found["queries"]) == asked["screening"]
+    assert asked["screening"] not in (asked["validation"], asked["test"])
 
 
 def levy(stage):
@@ -264,7 +269,7 @@ def test_an_unknown_dataset_or_estimator_is_refused_with_the_known_ones(tmp_path
     with pytest.raises(UsageError, match="unknown dataset 'mimic': use physionet2012, ushcn, or the path of a cohort"):
         run.run(asked_of(tmp_path, dataset="mimic"), CPU, False, print)
     with pytest.raises(UsageError, match=r"unknown estimator 'swag': use gap-same-variable, .*rich"):
-        run.run(asked_of(tmp_path, estimators=["deviation", "swag"]), CPU, False, print)
+        run.run(asked_of(tmp_path, "interpolation", estimators=["deviation", "swag"]), CPU, False, print)
 
 
 def test_data_that_is_not_there_is_named_with_what_to_do(tmp_path):
@@ -292,11 +297,34 @@ def test_a_study_of_an_untouched_cohort_is_refused_before_anything_is_trained_fo
         run.run(asked_of(tmp_path, study, "ushcn"), CPU, True, print)
 
 
-def test_tables_of_no_results_are_refused(tmp_path):
+@pytest.mark.parametrize("study", ["stress", "continuum", "ablations", "beyond"])
+def test_estimators_of_a_study_that_has_its_own_rows_are_refused(tmp_path, study):
+    with pytest.raises(UsageError, match=f"--estimators is for interpolation and cohort; {study} has its own rows"):
+        run.run(asked_of(tmp_path, study, estimators=["deviation"]), CPU, False, print)
+
+
+def test_results_of_other_records_are_not_taken_for_these(tmp_path, monkeypatch):
+    """Neither mixed into one mean nor counted as done."""
+    monkeypatch.setattr(run, "Networks", partial(Networks, sizes=SIZES))
+    records = {"fingerprint": "one"}
+    monkeypatch.setattr(run.datasets, "read", lambda dataset, data, path: replace(tiny_cohort(), **records))
+    request = asked_of(tmp_path, "interpolation", "ushcn", ["variable-error"])
+    run.run(request, CPU, True, print)
+    run.run(request, CPU, True, print)
+    records["fingerprint"] = "another"
+    with pytest.raises(UsageError, match=r"variable-error\.json is of other records than these: .* --out"):
+        run.run(request, CPU, True, print)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_tables_of_no_results_are_refused(tmp_path, left):
+    """Also where a deleted result's folder is left."""
+    if left:
+        (tmp_path / "stress/physionet2012/seed-0").mkdir(parents=True)
     found = CliRunner().invoke(app, ["study", "stress", "--tables", "--out", str(tmp_path)])
     assert isinstance(found.exception, UsageError)
     assert f"{tmp_path} holds no result of stress yet" in str(found.exception)
-    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_an_unknown_study_is_refused_with_the_known_ones():
