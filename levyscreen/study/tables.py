@@ -127,9 +127,38 @@ def markdown(results: Results) -> str:
             parts.append(f"### {called}: {title}\n\n{_block(of_dataset, columns, results.study)}")
             if "flag_overlap_trainings" in columns:
                 parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
+        if len(apart := _apart(of_dataset, results.study)) > 1:
+            parts.append(f"### {called}: more than two of the paper's standard deviations from it\n\n{_table(apart)}")
         if len(against := contests.lines([run for run in runs if run["dataset"] == name])) > 1:
             parts.append(f"### {called}: one against another, seed by seed\n\n{_table(against)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _apart(table: pd.DataFrame, study: str) -> list[list[str]]:
+    """Cells of a table: its head, then each figure that the paper has over seeds and ours is far from."""
+    lines = [["", "figure", "seeds", "here", "the paper", "in its deviations"]]
+    figures = {figure: title for _, columns in BLOCKS.get(study, ()) for figure, title in columns.items()}
+    far = table[(table["mean"] - table["paper_mean"]).abs() > 2 * table["paper_std"]]
+    rank = {name: place for place, name in enumerate(_in_order(table, study))}
+    for row in sorted(far[KEYS].itertuples(index=False), key=lambda row: rank[row[0]]):
+        name, figure, seeds, mean, std, paper_mean, paper_std = row
+        if figure in figures:
+            title, digits = figures[figure]
+            here, paper = _spread(mean, std, digits), _spread(paper_mean, paper_std, digits)
+            away = f"{(mean - paper_mean) / paper_std:+.1f}"
+            lines.append([_title(name, study), title, str(int(seeds)), here, paper, away])
+    return lines
+
+
+def _in_order(table: pd.DataFrame, study: str) -> list[str]:
+    """Names of rows, in the order of the study's and of the registry."""
+    there = set(table["name"])
+    return [name for name in dict.fromkeys([*ROWS.get(study, {}), *ESTIMATORS, *table["name"]]) if name in there]
+
+
+def _title(name: str, study: str) -> str:
+    """Of a row: an estimator's, the study's own, or the name itself."""
+    return ROWS.get(study, {}).get(name, ESTIMATORS[name].title if name in ESTIMATORS else name)
 
 
 def _on_overlaps(runs: Sequence[dict[str, Any]]) -> list[str]:
@@ -147,18 +176,14 @@ def _on_overlaps(runs: Sequence[dict[str, Any]]) -> list[str]:
 def _block(table: pd.DataFrame, columns: Columns, study: str) -> str:
     """A row a name, in the order of the study's rows and of the registry; each cell ours, in brackets the paper's."""
     cells = {(name, figure): rest for name, figure, *rest in table[KEYS].itertuples(index=False)}
-    rows, there = ROWS.get(study, {}), set(table["name"])
-    names = [name for name in dict.fromkeys([*rows, *ESTIMATORS, *table["name"]]) if name in there]
-    passes = ["passes"] if there & ESTIMATORS.keys() else []
+    names = _in_order(table, study)
+    passes = ["passes"] if ESTIMATORS.keys() & set(names) else []
     lines = [["", *passes, "seeds", *(title for title, _ in columns.values())]]
     for name in names:
         found = {figure: cells.get((name, figure)) for figure in columns}
         if any(cell is not None for cell in found.values()):
             known = ESTIMATORS.get(name)
-            titles = [
-                rows.get(name, name if known is None else known.title),
-                "" if known is None else str(known.passes),
-            ]
+            titles = [_title(name, study), "" if known is None else str(known.passes)]
             seeds = max(0 if cell is None or np.isnan(cell[0]) else int(cell[0]) for cell in found.values())
             of_row = [_cell(found[figure], digits) for figure, (_, digits) in columns.items()]
             lines.append([*titles[: 1 + len(passes)], str(seeds), *of_row])

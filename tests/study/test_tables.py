@@ -17,6 +17,15 @@ def test_a_table_puts_the_papers_value_beside_ours(whole):
     assert "| 20 | 1 |" in row
 
 
+def test_what_is_far_from_the_paper_is_listed_by_how_far(whole):
+    mae = json.loads(whole.path("physionet2012", 3, "disagreement").read_text())["mae"]
+    _, text = tables.markdown(whole).split(
+        "### PhysioNet 2012: more than two of the paper's standard deviations from it"
+    )
+    row = next(line for line in text.splitlines() if "| MAE |" in line)
+    assert row.endswith(f"| MAE | 1 | {mae:.3f} | 0.317 ± 0.007 | {(mae - 0.317) / 0.007:+.1f} |")
+
+
 def test_a_contest_counts_the_seeds_in_which_one_is_better():
     """Only seeds that have both; of AUSE less is better, of Spearman more."""
     figures = {
