@@ -7,7 +7,6 @@ LevyscreenError
 ├── ModelError        a model folder is missing, damaged or of another kind
 │   └── CalibrationError   a calibration is missing, or its signal carries nothing
 └── TrainingError     a training cannot start, go on or be resumed
-    └── MissingNetwork     a network is not there, and its training was not asked for
 """
 
 from __future__ import annotations
@@ -39,7 +38,3 @@ class CalibrationError(ModelError):
 
 class TrainingError(LevyscreenError):
     """A training cannot start, go on or be resumed."""
-
-
-class MissingNetwork(TrainingError):
-    """A network is not there, and its training was not asked for."""

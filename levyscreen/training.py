@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from levyscreen.config import ModelConfig, Protocol, TrainingConfig
-from levyscreen.errors import MissingNetwork, TrainingError
+from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
@@ -40,18 +40,14 @@ def train(
     resume: bool = False,
     watch: Watch | None = None,
     teacher: Teacher | None = None,
-    only_load: bool = False,
 ) -> Model:
     """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
 
     The state of the training lies in `folder`/training; with `resume`, one cut off there goes on, and a model that is
     already there with the same records and settings is taken as it is, so that members can be added to its ensemble.
-    With `only_load`, MissingNetwork is raised where it is not.
     """
-    if (resume or only_load) and (done := _finished(folder, cohort, protocol, model, config, device)):
+    if resume and (done := finished(folder, cohort, protocol, model, config, device)):
         return done
-    if only_load:
-        raise MissingNetwork(f"{folder} holds no finished network of these records and settings")
     data = prepare(cohort, protocol, config.seed)
     fitted = fit(data, model, config, folder / "training", device, resume, watch, teacher)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
@@ -86,21 +82,27 @@ def train_student(
     device: torch.device,
     resume: bool = False,
     watch: Watch | None = None,
-    only_load: bool = False,
 ) -> Model:
     """Trains one model on the mean of a model's deep ensemble: same records, split and sizes, one pass at inference.
 
-    Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones; with
-    `only_load`, MissingNetwork where the student is not there.
+    Raises as `learning_from`.
+    """
+    config, teacher = learning_from(model, cohort, epochs, device)
+    protocol, sizes = model.preprocessor.protocol, model.network.config
+    return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher)
+
+
+def learning_from(model: Model, cohort: Cohort, epochs: int, device: torch.device) -> tuple[TrainingConfig, Teacher]:
+    """Settings of a student of a model's deep ensemble, and its teacher.
+
+    Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones.
     """
     teacher = Teacher([model.network, *load_members(model, device)])
     if len(teacher.networks) == 1:
         raise TrainingError(f"{model.name} has no ensemble to learn from: train it with --members 5")
     if model.network.config.head != "point":  # a mean alone teaches no scale: it would shrink to nothing
         raise TrainingError(f"{model.name} has a {model.network.config.head} head; only point heads teach a student")
-    config = replace(_settings_of(model, cohort), epochs=epochs, teacher=teacher.digest)
-    protocol, sizes = model.preprocessor.protocol, model.network.config
-    return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher, only_load)
+    return replace(_settings_of(model, cohort), epochs=epochs, teacher=teacher.digest), teacher
 
 
 def _settings_of(model: Model, cohort: Cohort) -> TrainingConfig:
@@ -112,7 +114,7 @@ def _settings_of(model: Model, cohort: Cohort) -> TrainingConfig:
     return TrainingConfig.from_json(model.remembered("settings"))
 
 
-def _finished(
+def finished(
     folder: Path, cohort: Cohort, protocol: Protocol, model: ModelConfig, config: TrainingConfig, device: torch.device
 ) -> Model | None:
     """The model in `folder`, if it is whole and what this training would give."""

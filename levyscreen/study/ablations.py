@@ -10,9 +10,9 @@ import numpy as np
 
 from levyscreen import machine
 from levyscreen.config import TrainingConfig
-from levyscreen.errors import MissingNetwork
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study.answers import Answered, answer, scores
+from levyscreen.study.networks import MissingNetwork
 
 if TYPE_CHECKING:
     from levyscreen.model.network import Network

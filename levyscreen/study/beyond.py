@@ -16,7 +16,6 @@ import torch
 
 from levyscreen import machine
 from levyscreen.calibrate import flagged, flagged_excess, spearman
-from levyscreen.errors import MissingNetwork
 from levyscreen.estimators.dropout import MonteCarloDropout
 from levyscreen.groups import Interval, Told, coverage_by_group, groups_of
 from levyscreen.parallel import each
@@ -25,6 +24,7 @@ from levyscreen.questions import Answers, joined
 from levyscreen.questions import answer as answer_batch
 from levyscreen.records.batches import Batcher
 from levyscreen.study.answers import Questions, answer
+from levyscreen.study.networks import MissingNetwork
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

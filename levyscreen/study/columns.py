@@ -12,8 +12,9 @@ NOTES = {
     "continuum": "Of 64 records, 36 variables at 288 times, each way beside the one pass that was timed with it.",
     "ablations": (
         "Every network here was trained for a third of the recipe's epochs, the paper's for all of theirs: rows are to "
-        "be read against each other. The rates are of one network, set after its training. The paper's blocks are runs of "
-        "their own: beside the index spaces its default has 0.302, and 0.298 its control; beside sampled training, 0.309."
+        "be read against each other. The rates are of one network, set after its training. The paper's blocks are runs "
+        "of their own: beside the index spaces its default has 0.302 and its control 0.298, beside sampled training its "
+        "default has 0.309."
     ),
 }
 

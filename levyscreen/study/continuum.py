@@ -13,7 +13,6 @@ import torch
 
 from levyscreen import machine
 from levyscreen.continuum import Asker, ContinuumSettings, timelines
-from levyscreen.errors import MissingNetwork
 from levyscreen.estimators.dropout import PASSES, MonteCarloDropout, spread
 from levyscreen.model.dropout import drawing_from
 from levyscreen.operator import LatticeReader, RandomMeasure, Timestamps
@@ -21,6 +20,7 @@ from levyscreen.parallel import each
 from levyscreen.questions import TOKENS
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.study.datasets import read
+from levyscreen.study.networks import MissingNetwork
 from levyscreen.study.stage import SCREENED
 from levyscreen.types import Batch
 

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levyscreen.config import ModelConfig, TrainingConfig
-from levyscreen.errors import MissingNetwork, UsageError
+from levyscreen.errors import UsageError
 from levyscreen.estimators.ensemble import MEMBERS
 from levyscreen.store import CONFIG, Model, has_member, load_members, load_model, shipped_folder
-from levyscreen.training import member_seeds, train, train_member, train_student
+from levyscreen.training import finished, learning_from, member_seeds, train, train_member
 
 if TYPE_CHECKING:
     import torch
 
     from levyscreen.learn.fit import Watch
+    from levyscreen.learn.teacher import Teacher
     from levyscreen.model.network import Network
     from levyscreen.records.cohort import Cohort
     from levyscreen.study.datasets import Dataset
@@ -34,6 +35,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "student": {},
 }
 STUDENT_EPOCHS = 12  # from the weights of the ensemble's first network
+
+
+class MissingNetwork(UsageError):
+    """A network that a study needs is not trained, and training was not asked for."""
 
 
 @dataclass
@@ -66,9 +71,7 @@ class Networks:
         of_training = {f.name: changes.pop(f.name) for f in fields(TrainingConfig) if f.name in changes}
         recipe = replace(self.dataset.recipe, seed=self.seed, **of_training)
         config = ModelConfig(len(self.cohort.variables), **changes)
-        protocol, watch = self.dataset.protocol, self._watch(folder.name)
-        only_load = not self.training
-        return train(self.cohort, folder, protocol, config, recipe, self.device, True, watch, only_load=only_load)
+        return self._trained(folder, config, recipe)
 
     def _require_same_records(self, model: Model) -> None:
         if model.remembered("cohort_fingerprint") != self.cohort.fingerprint:
@@ -80,8 +83,20 @@ class Networks:
 
     def _student(self, folder: Path) -> Model:
         self.networks("ensemble")
-        watch, only_load = self._watch(folder.name), not self.training
-        return train_student(self.cohort, self.model(), folder, STUDENT_EPOCHS, self.device, True, watch, only_load)
+        model = self.model()
+        return self._trained(
+            folder, model.network.config, *learning_from(model, self.cohort, STUDENT_EPOCHS, self.device)
+        )
+
+    def _trained(
+        self, folder: Path, sizes: ModelConfig, recipe: TrainingConfig, teacher: Teacher | None = None
+    ) -> Model:
+        protocol, device = self.dataset.protocol, self.device
+        found = finished(folder, self.cohort, protocol, sizes, recipe, device)
+        if found is None and not self.training:
+            raise MissingNetwork(f"{folder} holds no finished network of these records and settings")
+        watch = self._watch(folder.name)
+        return found or train(self.cohort, folder, protocol, sizes, recipe, device, True, watch, teacher)
 
     def _watch(self, what: str) -> Watch | None:
         return self.watch(f"seed {self.seed}, {what}")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from levyscreen import machine
-from levyscreen.errors import MissingNetwork
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study.answers import answer, scores
+from levyscreen.study.networks import MissingNetwork
 
 if TYPE_CHECKING:
     from levyscreen.estimators.base import Estimator

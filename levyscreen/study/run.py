@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levyscreen import outputs
-from levyscreen.errors import MissingNetwork, UsageError
+from levyscreen.errors import UsageError
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import datasets, figures, tables
 from levyscreen.study.ablations import ablate
 from levyscreen.study.beyond import beyond
 from levyscreen.study.continuum import time_all
-from levyscreen.study.networks import Networks
+from levyscreen.study.networks import MissingNetwork, Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from levyscreen.errors import MissingNetwork, UsageError
+from levyscreen.errors import UsageError
 from levyscreen.store import save_member
+from levyscreen.study.networks import MissingNetwork
 from levyscreen.study.stage import Stage
 from levyscreen.training import member_seeds
 
