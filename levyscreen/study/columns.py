@@ -13,8 +13,8 @@ NOTES = {
     "ablations": (
         "Every network here was trained for a third of the recipe's epochs, the paper's for all of theirs: rows are to "
         "be read against each other. The rates are of one network, set after its training. The paper's blocks are runs "
-        "of their own: beside the index spaces its default has 0.302 and its control 0.298, beside sampled training its "
-        "default has 0.309."
+        "of their own: beside the index spaces its default has 0.302 and its control 0.298, beside sampled training "
+        "its default has 0.309."
     ),
 }
 
