@@ -29,6 +29,7 @@ from levyscreen.parallel import each
 from levyscreen.pending import undoing
 from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.records.cohort import WINDOW_RECORDS
+from levyscreen.temporaries import folder_beside, sweep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -233,12 +234,14 @@ def _stream(
     done: Callable[[int], None],
 ) -> tuple[float, float]:
     """Computes window by window while the one before is written; seconds of both."""
-    temporary, aside = (folder.with_name(f".{folder.name}.{end}") for end in ("tmp", "old"))
-    _tidy(folder, temporary, aside)
-    writer = _Writer(temporary, asker, provenance)
+    aside = folder.with_name(f".{folder.name}.old")  # a known name: what a kill between the two renames left there
     computing = 0.0
     try:
-        with undoing(lambda: _tidy(folder, temporary, aside)):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        sweep(folder.parent)
+        _put_back(folder, aside)
+        with folder_beside(folder) as temporary, undoing(lambda: _put_back(folder, aside)):
+            writer = _Writer(temporary / folder.name, asker, provenance)
             with writer:
                 began = time.perf_counter()
                 for timeline in timelines(asker, windows):
@@ -248,7 +251,7 @@ def _stream(
                     began = time.perf_counter()
             if folder.exists():  # renamed first: deleting takes a while, and a kill in it would leave a part of it
                 folder.rename(aside)
-            temporary.rename(folder)
+            writer.folder.rename(folder)
     except OSError as error:
         raise LevyscreenError(f"{folder} could not be written: {error.strerror or error}") from error
     return computing, writer.seconds
@@ -261,12 +264,11 @@ def _refuse_to_replace(folder: Path) -> None:
         raise UsageError(f"{folder} is no continuum, and would be replaced whole: name a folder of its own")
 
 
-def _tidy(folder: Path, temporary: Path, aside: Path) -> None:
-    """After a success, a failure or a kill: a whole continuum by its name, if there ever was one, and nothing else."""
+def _put_back(folder: Path, aside: Path) -> None:
+    """After a success, a failure or a kill: a whole continuum by its name, if there ever was one, and none aside."""
     if aside.exists() and not folder.exists():
         aside.rename(folder)
-    for left in (temporary, aside):
-        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 class _Selection:
@@ -331,7 +333,7 @@ class _Writer:
         self.thread = threading.Thread(target=self._run, name="continuum-writer")
 
     def __enter__(self) -> None:
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir()
         self.thread.start()
 
     def __exit__(self, kind: object, *_: object) -> None:
