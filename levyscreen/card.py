@@ -47,8 +47,8 @@ def judged_apart(model: Model, cohort: Cohort) -> None:
 
 def calibrated_on(model: Model, cohort: Cohort) -> bool:
     """Whether all records of the cohort set the model's intervals. Raises CalibrationError where it has none."""
-    of_calibration = model.require_calibration().provenance.get("cohort_fingerprint")
-    return bool(cohort.fingerprint == of_calibration != model.training["cohort_fingerprint"])
+    model.require_calibration()
+    return model.met(cohort.fingerprint) == "calibrated"
 
 
 def empty(card: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -87,5 +87,8 @@ def _with_kept(card: dict[str, Any], former: dict[str, Any]) -> dict[str, Any]:
 
 def _kept_text(page: Path) -> str:
     """What stands under the mark; all of a page that has none, since a person wrote it."""
-    text = page.read_text(encoding="utf-8").rpartition(MARK)[2].strip() if page.exists() else ""
+    try:
+        text = page.read_text(encoding="utf-8").rpartition(MARK)[2].strip() if page.exists() else ""
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{page} is no UTF-8 text, so what stands in it would be lost: mend or remove it") from error
     return f"\n{text}\n" if text else ""

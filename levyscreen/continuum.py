@@ -309,6 +309,8 @@ def _chosen(names: tuple[str, ...], asked: tuple[str, ...] | None) -> NDArray[np
     """Indices of the asked variables, in the model's order. Raises UsageError for one the model does not know."""
     if asked is None:
         return np.arange(len(names))
+    if not asked:
+        raise UsageError("no variable is named: leave --variables out for all of them")
     unknown = [name for name in asked if name not in names]
     if unknown:
         raise UsageError(f"unknown variable '{unknown[0]}': this model knows {', '.join(names)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,17 @@ import numpy as np
 import pandas as pd
 import torch
 
-from levyscreen.calibrate import RICH, Calibration, Reader, ause, crps_gaussian, fit_calibration, reliability, spearman
+from levyscreen.calibrate import (
+    RICH,
+    Calibration,
+    CalibrationWarning,
+    Reader,
+    ause,
+    crps_gaussian,
+    fit_calibration,
+    reliability,
+    spearman,
+)
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.groups import Given, Told, coverage_table, groups_of
 from levyscreen.learn.data import epoch_seed
@@ -104,10 +115,18 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     else:
         others = [p for p in ("train", "validation", "test") if p != part]
         allowed = ~np.isin(readings.record_id, np.concatenate([model.records(p) for p in others]))
+        if known := int((enough & ~allowed).sum()):
+            warnings.warn(
+                f"{known} records of {cohort.name} are left out: {model.name} was trained or judged on records of the "
+                "same ids",
+                CalibrationWarning,
+                stacklevel=2,
+            )
     rows = np.flatnonzero(enough & allowed & (readings.record_id >= 0))
     if not len(rows):
         raise CalibrationError(
-            f"cohort {cohort.name} has no record that model {model.name} may be judged or calibrated on"
+            f"cohort {cohort.name} has no record that model {model.name} may be judged or calibrated on: with enough "
+            "readings, and an id that none of its training records has"
         )
     return subsample(readings.take(rows), model.preprocessor.protocol.max_readings), cohort.records.take(rows)
 

@@ -80,8 +80,9 @@ SCORES = pa.schema(
         pa.field("worst_variables", pa.string()),  # up to three names, joined by ';', the worst first
     ]
 )
-# too_few: under 20 readings, repetitions not counted, and no uncertainty is claimed; non_finite: the model's answer was
-# not a number; too_many: over 512, which the paper's protocol leaves out and ours never does.
+# too_few: under 20 readings, repetitions not counted, or under 14 left where more is hidden than usual, and no
+# uncertainty is claimed; non_finite: the model's answer was not a number; too_many: over 512, which the paper's
+# protocol leaves out and ours never does.
 STATUSES = ("unreadable", "empty", "too_few", "non_finite", "too_many", "scored")
 REASONS = ("conflict", "thin_evidence", "both")
 

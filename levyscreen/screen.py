@@ -16,7 +16,7 @@ from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.questions import SIGNALS, TOKENS, Answers, ask
 from levyscreen.reasons import Explainer
 from levyscreen.records.cohort import WINDOW_RECORDS
-from levyscreen.records.hiding import hide
+from levyscreen.records.hiding import hidden_count, hide
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class ScreenSettings:
     def __post_init__(self) -> None:
         if not 0 < self.hide < 1:
             raise UsageError(f"the hidden fraction must lie between 0 and 1, got {self.hide}")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError(f"a seed must lie between 0 and 2^63 - 1, got {self.seed}")
         if not 0 < self.flag <= 1:
             raise UsageError(f"the flagged fraction must lie in (0, 1], got {self.flag}")
 
@@ -150,11 +152,17 @@ def ranking_signal(model: Model, asked: str | None) -> str:
 
 
 def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | None = None) -> Subjects:
-    """Cleans the cohort, says who can be scored, and hides floor(hide n) readings of each of those."""
-    readings = model.preprocessor.apply(cohort)
-    n, least = readings.lengths, model.preprocessor.protocol.min_readings
+    """Cleans the cohort, says who can be scored, and hides floor(hide n) readings of each of those.
+
+    Where more is hidden than the protocol does, a record must have the more readings: what is left is to be as much.
+    Else those with next to no context, of which the model does not know how wrong it is, would look the most trusted.
+    """
+    readings, protocol = model.preprocessor.apply(cohort), model.preprocessor.protocol
+    n, least = readings.lengths, protocol.min_readings
+    left, left_least = readings.distinct * (1 - settings.hide), least * (1 - protocol.hide)
+    few = (readings.distinct < least) | (left < left_least) | (hidden_count(n, settings.hide) == 0)
     status = np.full(len(readings), "scored", dtype=object)
-    status[readings.distinct < least] = "too_few"
+    status[few] = "too_few"
     status[n == 0] = "empty"
     if most is not None:
         status[n > most] = "too_many"
@@ -215,9 +223,10 @@ class _Collector:
         return scale
 
     def _half_width(self, answers: Answers, scale: Floats | None) -> Floats:
-        if self.model.calibration is None or scale is None:
+        calibration = self.model.calibration
+        if calibration is None or scale is None or WIDTH_LEVEL not in calibration.levels:
             return np.full(len(answers.record), np.nan, dtype=np.float32)
-        return self.model.calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
+        return calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
 
     def _queries(self, answers: Answers, half_width: NDArray[np.floating[Any]]) -> pd.DataFrame:
         preprocessor, variable = self.model.preprocessor, answers.variable

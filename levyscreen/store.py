@@ -66,6 +66,13 @@ class Model:
             found = found[key]
         return found
 
+    def met(self, fingerprint: str) -> str | None:
+        """`trained` or `calibrated` where that was done on records of the cohort of this fingerprint, else None."""
+        if fingerprint == self.training.get("cohort_fingerprint"):
+            return "trained"
+        of_calibrations = {c.provenance.get("cohort_fingerprint") for c in self.calibrations.values()}
+        return "calibrated" if fingerprint in of_calibrations else None
+
     @property
     def calibration(self) -> Calibration | None:
         """The default calibration."""
@@ -96,6 +103,7 @@ class Model:
             "calibration": None
             if calibration is None
             else {"signal": calibration.signal, "by": calibration.by} | calibration.provenance,
+            "calibration_digest": outputs.sealed(_as_json(self.calibrations.values()))[outputs.SEAL],
         }
 
 
@@ -216,9 +224,12 @@ def save_weights(path: Path, network: Network) -> None:
 
 def save_calibrations(model: Model, calibrations: Sequence[Calibration]) -> Model:
     """Writes calibrations into the model's folder, the default one first; returns the model with them."""
-    data = {"format": FORMAT, "calibrations": [c.to_json() for c in calibrations]}
-    outputs.write_json(model.folder / CALIBRATION, outputs.sealed(data))
+    outputs.write_json(model.folder / CALIBRATION, outputs.sealed(_as_json(calibrations)))
     return replace(model, calibrations={c.signal: c for c in calibrations})
+
+
+def _as_json(calibrations: Iterable[Calibration]) -> dict[str, Any]:
+    return {"format": FORMAT, "calibrations": [c.to_json() for c in calibrations]}
 
 
 def _read_calibrations(path: Path, preprocessor: Preprocessor) -> dict[str, Calibration]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
+from levyscreen.calibrate import CalibrationWarning
 from levyscreen.config import Protocol
 from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, UsageError
@@ -94,6 +95,12 @@ def test_of_another_cohort_nothing_is_judged_that_training_or_validation_saw(coh
     judged = set(held_out(model, other(tiny_cohort(75)), "test")[0].record_id.tolist())
     assert not judged & {*SPLIT["train"], *SPLIT["validation"]}
     assert set(SPLIT["test"]) <= judged
+
+
+def test_records_left_out_for_their_ids_are_counted(cohort, model):
+    """They may be strangers: another hospital counts from 1 too."""
+    with pytest.warns(CalibrationWarning, match=r"[0-9]+ records of another are left out: .* records of the same ids"):
+        held_out(model, other(tiny_cohort(75)), "test")
 
 
 def test_the_folds_hide_disjoint_readings_and_nearly_all_of_them(cohort, model, spied):

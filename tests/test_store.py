@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -353,3 +354,18 @@ def test_a_folder_of_another_name_here_is_taken_by_its_path(folder, monkeypatch)
     monkeypatch.chdir(folder.parent)
     assert load_model("tiny").name == "tiny"
     assert load_model(Path("tiny")).name == load_model(folder).name
+
+
+def test_a_model_knows_which_cohorts_it_has_met(folder, preprocessor):
+    save_model(folder, build(MODEL, 1), preprocessor, {"split": SPLIT, "cohort_fingerprint": "a"})
+    model = load_model(folder)
+    assert (model.met("a"), model.met("b")) == ("trained", None)
+
+
+def test_provenance_tells_two_calibrations_apart(saved):
+    model = load_model(saved)
+    (name, one), *_ = model.calibrations.items()
+    other = replace(model, calibrations={name: replace(one, b=2 * one.b)})
+    assert model.provenance()["calibration_digest"] == load_model(saved).provenance()["calibration_digest"]
+    assert model.provenance()["calibration_digest"] != other.provenance()["calibration_digest"]
+    assert model.provenance()["model_digest"] == other.provenance()["model_digest"]

@@ -28,6 +28,7 @@ from levyscreen.errors import CalibrationError, UsageError
 RICH = "rich"  # all signals, read together by a Reader
 SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence", RICH)
 BY = ("variable", "nothing")
+LOWEST, HIGHEST = 0.001, 0.999  # levels
 FORMAT = 1
 Indices = NDArray[np.integer[Any]]
 
@@ -244,8 +245,10 @@ def _check_request(signal_name: str, by: str, levels: Sequence[float]) -> None:
         raise UsageError(f"signal {signal_name!r} is not one of {', '.join(SIGNALS)}")
     if by not in BY:
         raise UsageError(f"calibration by {by!r} is not one of {', '.join(BY)}")
-    if not levels or not all(0 < level < 1 for level in levels):
-        raise UsageError(f"levels must lie between 0 and 1, got {', '.join(map(str, levels)) or 'none'}")
+    if not levels or not all(LOWEST <= level <= HIGHEST for level in levels) or len(set(levels)) < len(levels):
+        raise UsageError(
+            f"levels must lie between {LOWEST} and {HIGHEST}, each once; got {', '.join(map(str, levels)) or 'none'}"
+        )
 
 
 def _checked_variable(variable: ArrayLike, n: int, n_variables: int) -> Indices:

@@ -64,10 +64,13 @@ def model_name(name: str | None, protocol: str | None) -> str:
 
 def read(path: Path, no_cache: bool = False) -> Cohort:
     """Reads a cohort, its notes to stderr."""
+    from levyscreen.records.archives import passed_over
     from levyscreen.records.cache import read_cohort
+    from levyscreen.records.parquet import is_parquet_cohort
 
     cohort = read_cohort(path, cache=not no_cache)
-    for note in cohort.notes:
+    also = None if is_parquet_cohort(path) else passed_over(path)
+    for note in (*cohort.notes, *([also] if also else [])):
         stderr(f"note: {note}")
     return cohort
 
@@ -189,11 +192,18 @@ def rendered(renderable: RenderableType) -> bytes:
 
 
 def remember(cohort: Path, model: str, protocol: str | None, out: Path | None = None) -> None:
-    """Notes what was screened last from this folder, for `continuum` without a COHORT and `report` without an OUT."""
+    """Notes what was screened last from this folder, for `continuum` without a COHORT and `report` without an OUT.
+
+    Where the folder cannot be written to, says so: the results lie elsewhere, and are whole.
+    """
+    from levyscreen.errors import LevyscreenError
     from levyscreen.outputs import sealed, write_json
 
     asked = {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}
-    write_json(LAST, sealed(asked | {"out": None if out is None else str(out.resolve())}))
+    try:
+        write_json(LAST, sealed(asked | {"out": None if out is None else str(out.resolve())}))
+    except LevyscreenError as error:
+        stderr(f"note: {error}; name cohort and folder to continuum and report")
 
 
 def recall(instead: str = "continuum COHORT") -> dict[str, Any]:

@@ -15,7 +15,7 @@ from levyscreen.cli import common
 from levyscreen.cli.common import Device, ModelName, NoCache, Out, ProtocolName
 from levyscreen.errors import UsageError
 
-_ID = re.compile(r"[0-9]{1,15}")
+_ID = re.compile(r"[0-9]{1,18}")  # as many as every id that is a number may have
 
 
 def command(

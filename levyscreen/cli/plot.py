@@ -9,6 +9,9 @@ import typer
 
 from levyscreen.cli import common
 from levyscreen.cli.common import Device, ModelName, NoCache
+from levyscreen.errors import UsageError
+
+PICTURES = ".png", ".svg", ".pdf", ".jpg"
 
 
 def command(
@@ -34,13 +37,15 @@ def command(
     from levyscreen.store import load_model
 
     machine.prepare()
+    path = output or Path(f"record-{record}.png")
+    if path.suffix not in PICTURES:
+        raise UsageError(f"{path.name} must end in one of {', '.join(PICTURES)}")
     if cohort is None:
         last = common.recall("plot RECORD --cohort COHORT")
         cohort, model = Path(last["cohort"]), model or last["model"]
     where = machine.device(device)
     loaded = load_model(common.model_name(model, None), where)
     figure = draw(common.read(cohort, no_cache), loaded, record, common.strings(variables), level, where)
-    path = output or Path(f"record-{record}.png")
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150, format=path.suffix.lstrip(".") or "png")
+        figure.savefig(temporary, dpi=150, format=path.suffix.lstrip("."))
     common.stderr(f"written to {path}")

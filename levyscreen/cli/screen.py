@@ -68,14 +68,19 @@ def command(
     loaded = load_model(name, where)
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
     common.note_left_out(records, loaded)
+    if met := loaded.met(records.fingerprint):
+        common.stderr(
+            f"note: {loaded.name} was {met} on records of this cohort: errors, ranking and intervals are better here "
+            "than on others"
+        )
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
-    _write(screening, records, folder, times)
-    common.remember(cohort, name, protocol, folder)
+    _write(screening, records, folder, times, comparison is not None)
     _report(screening, comparison, records, folder)
     from levyscreen.report.screened import note
 
     note(folder, cohort, _reference(loaded, name), protocol, sys.argv[1:], comparison is not None)
+    common.remember(cohort, name, protocol, folder)
     frame = screening.scores
     if top_decile or flag is not None:
         frame = frame[frame["flagged"] | ~frame["status"].isin(["scored", "too_many"])]
@@ -119,17 +124,25 @@ def _reference(model: Model, name: str) -> str:
     return name if model.folder.parent == shipped_folder() else str(model.folder.resolve())
 
 
-def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float]) -> None:
+def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float], compared: bool) -> None:
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
     from levyscreen.records.mapped.meds import has_meds_scores, meds_scores
 
     start = time.perf_counter()
+    optional = {
+        "meds.parquet": has_meds_scores(cohort),
+        "queries.parquet": screening.queries is not None,
+        "comparison.csv": compared,
+    }
+    for name, written in optional.items():
+        if not written and (folder / name).is_file():  # another screening's, which would be taken for this one's
+            (folder / name).unlink()
     table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
     outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
     outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
-    if has_meds_scores(cohort):
+    if optional["meds.parquet"]:
         outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table), screening.provenance)
     if screening.queries is not None:
         table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)

@@ -43,7 +43,7 @@ def command(
     """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept to judge it by."""
     from levyscreen import machine
     from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
-    from levyscreen.store import load_model
+    from levyscreen.store import CONFIG, load_model
     from levyscreen.training import member_seeds, train, train_member, train_student
 
     if decode not in ("levy", "softmax", "cosine", "tnp-d"):
@@ -54,12 +54,16 @@ def command(
         raise UsageError(f"unknown protocol '{protocol}': use {' or '.join(PROTOCOLS)}")
     if members < 1 or epochs < 1:
         raise UsageError("--members and --epochs take 1 or more")
+    if not 0 <= seed < 2**63:
+        raise UsageError(f"a seed must lie between 0 and 2^63 - 1, got {seed}")
     if teacher and (decode, head, seed, members, protocol) != ("levy", "point", 0, 1, "ours"):
         raise UsageError("a student is as its teacher: leave out --decode, --head, --seed, --members and --protocol")
     machine.prepare()
     where = machine.device(device)
     found = common.read(cohort, no_cache)
     folder = out or Path("runs") / f"{found.name}-{'student' if teacher else decode}-{seed}"
+    if not resume and (folder / CONFIG).exists():
+        raise UsageError(f"{folder} holds a model: name another folder with --out, or go on with it by --resume")
     settings = ModelConfig(len(found.variables), decode, head)  # type: ignore[arg-type]
     config = TrainingConfig(seed=seed, epochs=epochs)
     watch, close = _watch(epochs)

@@ -116,6 +116,24 @@ def is_record_name(path: str) -> bool:
     return path.endswith(".txt") and not any(p.startswith(".") and p != "." for p in path.split("/"))
 
 
+def passed_over(folder: Path) -> str | None:
+    """A note on what a folder holds besides record files; None for nothing, and where there is no folder."""
+    try:
+        with os.scandir(folder) as entries:
+            seen = [e for e in entries if not is_record_name(e.name) and not e.name.startswith(".")]
+            folders = sorted(e.name for e in seen if e.is_dir())
+    except OSError:
+        return None
+    files = sorted({e.name for e in seen} - set(folders))
+    counts = [f"{len(of)} {what}{'s' * (len(of) != 1)}" for what, of in (("file", files), ("folder", folders)) if of]
+    if not counts:
+        return None
+    return (
+        f"{' and '.join(counts)} in {printable(folder.name)} not read, such as {printable((files + folders)[0])}: "
+        "record files are named like 132539.txt, and lie in the folder itself"
+    )
+
+
 # Folders ------------------------------------------------------------------------------------------------------------
 
 

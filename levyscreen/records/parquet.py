@@ -137,12 +137,17 @@ def read_parquet(folder: Path, variables: VariableSet | None) -> Cohort:
     except (OSError, *_NOT_OURS) as error:
         raise _damaged(folder) from error
     if variables is None:
-        variables = PHYSIONET2012 if cohort.variables.name == PHYSIONET2012.name else cohort.variables
+        variables = PHYSIONET2012 if _measures(cohort.variables) == _measures(PHYSIONET2012) else cohort.variables
     if cohort.variables == variables:
         return cohort
     if (cohort.variables.names, cohort.variables.horizon_hours) != (variables.names, variables.horizon_hours):
         raise CohortError(f"{folder}: its variables are those of {cohort.variables.name}, not of {variables.name}")
     return rejudge(cohort, variables)
+
+
+def _measures(variables: VariableSet) -> tuple[object, ...]:
+    """What is measured, in which units: a mapping of one's own may have the name of our table and other units."""
+    return variables.name, variables.horizon_hours, [(v.name, v.unit) for v in variables.variables]
 
 
 def _damaged(folder: Path) -> CohortError:

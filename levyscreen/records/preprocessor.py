@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levyscreen.config import Protocol, parsed
+from levyscreen.errors import TrainingError
 from levyscreen.records.alignment import aligned
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
@@ -91,6 +92,11 @@ class Preprocessor:
         square = np.bincount(variable, (value - mean[variable]) ** 2, minlength=size) / np.maximum(count - 1, 1)
         scale = np.sqrt(square)
         scale[scale <= 1e-9 * np.abs(mean)] = 1.0  # a mean of equal values may be off by a rounding
+        if (least := int(np.argmin(scale))) >= 0 and scale[least] < LEAST_SCALE:
+            raise TrainingError(
+                f"{variables.names[least]} varies by {scale[least]:.2g} only, below {LEAST_SCALE:g}: give it a smaller "
+                "unit, by a factor in its mapping"
+            )
         return cls(variables, protocol, tuple(mean.tolist()), tuple(scale.tolist()))
 
     def apply(self, cohort: Cohort) -> Readings:

@@ -47,10 +47,15 @@ class Asked:
 
 
 def refuse_another(screened: Screened, cohort: Cohort, model: Model) -> None:
-    """Raises UsageError unless cohort and model are those of the screening."""
+    """Raises UsageError unless cohort, model and its calibration are those of the screening."""
+    facts = screened.provenance
     pairs = {
-        f"cohort {screened.cohort}": (cohort.fingerprint, screened.provenance["cohort_fingerprint"]),
-        f"model {model.name}": (model.digest, screened.provenance["model_digest"]),
+        f"cohort {screened.cohort}": (cohort.fingerprint, facts["cohort_fingerprint"]),
+        f"model {model.name}": (model.digest, facts["model_digest"]),
+        f"the calibration of {model.name}": (
+            model.provenance()["calibration_digest"],
+            facts.get("calibration_digest"),
+        ),
     }
     for what, (found, expected) in pairs.items():
         if found != expected:

@@ -59,8 +59,8 @@ def report(
     scored, CalibrationError where the model has no calibration or none at 90 %.
     """
     require_jinja()
-    refuse_another(screened, cohort, model)
     model.require_calibration().level_index(LEVEL)
+    refuse_another(screened, cohort, model)
     scored = screened.scores[screened.scores["status"] == "scored"]
     asked = ask_again(screened, cohort, model, torch.device(device), done)
     environment = _environment()
@@ -76,6 +76,7 @@ def report(
         flagged=_flagged(screened, pictures),
         reasons=REASONS,
         level=LEVEL,
+        met=model.met(cohort.fingerprint),
         ranking=curves.ranking(asked, scored),
         intervals=curves.intervals(asked, model.require_calibration()),
         comparison=None if screened.comparison is None else screened.comparison.to_dict("records"),

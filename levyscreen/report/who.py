@@ -12,6 +12,7 @@ import numpy as np
 
 from levyscreen.errors import UsageError
 from levyscreen.records.described import UNKNOWN, facts
+from levyscreen.records.mapped.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,7 +59,7 @@ def _column(path: Path, names: Any) -> tuple[str, str]:
     if len(ids) != 1 or len(outcomes) != 1:
         raise UsageError(
             f"{path} needs one column {' or '.join(IDS)} and one column {' or '.join(OUTCOMES)} "
-            f"of 0 and 1; it has {', '.join(map(str, names)) or 'none'}"
+            f"of 0 and 1; it has {listed(names) or 'none'}"
         )
     return ids[0], outcomes[0]
 
@@ -67,7 +68,7 @@ def _rows(path: Path, reader: csv.DictReader[str], ids: str, outcomes: str) -> I
     """Line, record id and outcome in words; an empty outcome is unknown."""
     for row in reader:
         record_id, value = ((row[name] or "").strip() for name in (ids, outcomes))
-        if not (record_id.isascii() and record_id.isdecimal()):
+        if not (record_id.isascii() and record_id.isdecimal() and len(record_id) <= 18):
             raise UsageError(f"{path}, line {reader.line_num}: column {ids} holds no record id")
         if value not in WORDS:
             raise UsageError(f"{path}, line {reader.line_num}: column {outcomes} holds neither 0 nor 1 nor nothing")

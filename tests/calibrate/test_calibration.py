@@ -201,7 +201,9 @@ def test_scales_keep_the_shape_and_precision_of_the_signal():
     [
         ({"signal_name": "hunch"}, UsageError, "'hunch' is not one of deviation"),
         ({"by": "ward"}, UsageError, "'ward' is not one of variable, nothing"),
-        ({"levels": (0.9, 90)}, UsageError, "between 0 and 1, got 0.9, 90"),
+        ({"levels": (0.9, 90)}, UsageError, "between 0.001 and 0.999, each once; got 0.9, 90"),
+        ({"levels": (0.9, 0.9)}, UsageError, "each once"),
+        ({"levels": (0.9999999,)}, UsageError, "between 0.001 and 0.999"),
         ({"levels": ()}, UsageError, "got none"),
         ({"variable": [0, 3]}, UsageError, "2 indices from 0 to 2"),
         ({"variable": [0.0, 1.0]}, UsageError, "got float64"),

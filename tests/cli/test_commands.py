@@ -116,3 +116,15 @@ def test_the_cache_is_listed_and_cleared(done, ward, monkeypatch, tmp_path):
     assert size.endswith(" MB")
     assert done("cache", "clear") == ("", "1 deleted\n")
     assert done("cache", "list")[0] == ""
+
+
+def test_a_picture_in_no_known_form_is_refused_at_once(run, ward):
+    code, _, err = run("plot", "1", "--cohort", ward, "-o", "x.foo")
+    assert code == 2
+    assert "x.foo must end in one of .png, .svg, .pdf, .jpg" in err
+
+
+def test_an_empty_list_of_variables_is_wrong_usage(run, ward):
+    code, _, err = run("continuum", ward, "--variables", ",")
+    assert code == 2
+    assert "no variable is named: leave --variables out" in err

@@ -79,6 +79,7 @@ def test_an_ensemble_teaches_a_student_that_screens_alone(done, run, ward):
         (["--head", "gamma"], "unknown head 'gamma': use point, nll or beta-nll"),
         (["--protocol", "none"], "unknown protocol 'none': use ours or paper"),
         (["--epochs", "0"], "--members and --epochs take 1 or more"),
+        (["--seed", "-1"], "a seed must lie between 0 and 2^63 - 1, got -1"),
         (
             ["--teacher", "physionet2012-paper", "--seed", "1"],
             "a student is as its teacher: leave out --decode, --head, --seed, --members and --protocol",
@@ -148,3 +149,14 @@ def test_levels_that_are_no_numbers_are_wrong_usage(run, ward):
     code, _, err = run("calibrate", "physionet2012", ward, "--level", "0.8,high")
     assert code == 2
     assert "--level takes numbers between 0 and 1, separated by commas; 'high' is none" in err
+
+
+@pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
+def test_a_model_is_not_trained_over(done, run, ward):
+    done("train", ward, "--epochs", "1", "--out", "own")
+    before = Path("own/model.safetensors").read_bytes()
+    for words in (["--seed", "1"], ["--teacher", "own"]):
+        code, _, err = run("train", ward, "--epochs", "1", "--out", "own", *words)
+        assert code == 2
+        assert "own holds a model: name another folder with --out, or go on with it by --resume" in err
+    assert Path("own/model.safetensors").read_bytes() == before

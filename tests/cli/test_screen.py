@@ -159,3 +159,25 @@ def test_strict_gives_three_where_a_line_or_record_was_rejected_and_zero_where_n
     assert rejects[["file", "line", "line_class"]].to_numpy().tolist() == [["2.txt", 29, "not_a_number"]]
     (clean / "2.txt").write_bytes(b"\xff\xfe\x00 not text")
     assert run("screen", clean, "--strict")[0] == 3
+
+
+def test_another_screening_leaves_no_file_of_the_one_before(done, ward):
+    done("screen", ward, "--out", "out", "--queries", "--compare")
+    assert {"queries.parquet", "comparison.csv"} <= {path.name for path in Path("out").iterdir()}
+    done("screen", ward, "--out", "out")
+    assert not {"queries.parquet", "comparison.csv"} & {path.name for path in Path("out").iterdir()}
+
+
+def test_a_current_folder_that_cannot_be_written_to_stops_no_screening(done, ward, tmp_path):
+    Path("levyscreen-out").write_text("a file in the way")
+    out, err = done("screen", ward, "--out", tmp_path / "elsewhere")
+    assert len(out.splitlines()) == 28
+    assert "name cohort and folder to continuum and report" in err
+    done("report", tmp_path / "elsewhere")
+
+
+@pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
+def test_a_cohort_that_set_the_scales_is_said_to_be_one(done, ward):
+    done("calibrate", "physionet2012", ward, "--out", "own")
+    _, err = done("screen", ward, "--model", "own")
+    assert "note: own was calibrated on records of this cohort: errors, ranking and intervals are better here" in err

@@ -13,7 +13,7 @@ import pytest
 
 from levyscreen.errors import CohortError
 from levyscreen.records import archives
-from levyscreen.records.archives import MAX_RECORD_BYTES, open_source, read_source
+from levyscreen.records.archives import MAX_RECORD_BYTES, open_source, passed_over, read_source
 from levyscreen.records.cache import read_cohort
 from tests.records.record_files import HEAD, record, same, write_folder
 
@@ -309,3 +309,15 @@ def test_a_loop_of_links_in_place_of_a_cohort_is_an_error(tmp_path: Path) -> Non
     (tmp_path / "set").symlink_to("set")
     with pytest.raises(CohortError, match="cannot be opened"):
         read_cohort(tmp_path / "set")
+
+
+def test_what_a_folder_holds_besides_records_is_counted_and_named(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "set", FILES)
+    assert passed_over(folder) is None
+    (folder / "7.txt.gz").write_bytes(b"")
+    (folder / ".hidden").write_bytes(b"")
+    assert str(passed_over(folder)).startswith("1 file in set not read, such as 7.txt.gz: record files are named like")
+    (folder / "8.csv").write_bytes(b"")
+    (folder / "sub").mkdir()
+    assert str(passed_over(folder)).startswith("2 files and 1 folder in set not read, such as 7.txt.gz: ")
+    assert passed_over(tmp_path / "set.tar.gz") is None

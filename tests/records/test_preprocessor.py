@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from levyscreen.config import OURS
-from levyscreen.errors import ModelError
+from levyscreen.errors import ModelError, TrainingError
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.variables import PHYSIONET2012
 from tests.learn.tiny import VARIABLES, cohort_of, tiny_cohort
@@ -161,3 +161,12 @@ def test_keep_leaves_the_marked_readings_with_their_records():
     kept = readings.keep(np.array([False, True, True]))
     assert kept.offsets.tolist() == [0, 1, 1, 2]
     assert kept.value.tolist() == [2.0, 3.0]
+
+
+def test_a_variable_that_hardly_varies_is_refused_before_a_training_by_name():
+    """Its scale would be refused once it is read again."""
+    lines = tiny_cohort().load()
+    value = np.where(lines.variable == HR, 1e-15 * lines.value, lines.value)
+    tiny = replace(tiny_cohort(), lines=replace(lines, value=value))
+    with pytest.raises(TrainingError, match=r"HR varies by .* only, below 1e-12: give it a smaller unit, by a factor"):
+        fitted(tiny, variables=replace(VARIABLES, variables=tuple(replace(v, low=None) for v in VARIABLES.variables)))

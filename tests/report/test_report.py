@@ -179,6 +179,17 @@ def test_another_cohort_or_model_than_the_screenings_is_refused(screened, cohort
         page.report(screened, replace(cohort, fingerprint="other"), model)
     with pytest.raises(UsageError, match=r"model tiny .* is not what .*out was screened with"):
         page.report(screened, cohort, replace(model, digest="other"))
+    name, calibration = next(iter(model.calibrations.items()))
+    anew = replace(model, calibrations={name: replace(calibration, b=2 * calibration.b)})
+    with pytest.raises(UsageError, match=r"the calibration of tiny .* is not what .*out was screened with"):
+        page.report(screened, cohort, anew)
+
+
+def test_a_report_of_records_that_the_model_was_calibrated_on_says_so(screened, cohort, model):
+    said = "<strong>The model was {} on records of this cohort.</strong>"
+    assert "on records of this cohort" not in page.report(screened, cohort, model)
+    trained = replace(model, training={**model.training, "cohort_fingerprint": cohort.fingerprint})
+    assert said.format("trained") in page.report(screened, cohort, trained)
 
 
 def test_a_model_without_calibration_is_refused(screened, cohort, model):

@@ -15,7 +15,7 @@ from levyscreen.records.drafted.guess import SEXES, Guess
 from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Seen
 from levyscreen.records.drafted.static import static_facts
-from levyscreen.records.mapped.codes import in_unit
+from levyscreen.records.mapped.codes import in_unit, literal
 from levyscreen.records.mapped.mapping import FILE, TIMESTAMP
 from levyscreen.records.units import held_in
 
@@ -208,7 +208,7 @@ def _unit(name: str, entry: Entry) -> Iterator[str]:
 def _entry(guess: Guess, name: str, entry: Entry) -> Iterator[str]:
     codes = list(dict.fromkeys(s.code for s in entry.seen))
     if codes != [name]:
-        yield f"{_codes_key(guess)} = {texts(codes)}"
+        yield f"{_codes_key(guess)} = {texts(map(literal, codes))}"
     if entry.units is not None:
         doubt = f"  # {CHECK}: under these codes other values say a unit" if entry.units == ("",) else ""
         yield f"units = {texts(entry.units)}{doubt}"

@@ -16,7 +16,7 @@ from levyscreen.records.drafted.profile import Profile, Seen, by_code, look
 from levyscreen.records.drafted.roles import Roles, guess_roles
 from levyscreen.records.drafted.sorting import Sorted
 from levyscreen.records.mapped.cells import Words, times, words
-from levyscreen.records.mapped.codes import pattern
+from levyscreen.records.mapped.codes import literal, pattern
 from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
 from levyscreen.records.mapped.meds import descriptions, is_meds
 from levyscreen.records.mapped.tables import listed
@@ -79,7 +79,7 @@ def guess(source: Path) -> Guess:
         negatives=any(s.negative() > 0.02 for name, e in entries for s in e.seen if _may_be_negative(name)),
         variables=variables,
         facts=facts,
-        ignored=(*dict.fromkeys(found.ignored), *_starts(roles, code)),
+        ignored=(*map(literal, dict.fromkeys(found.ignored)), *_starts(roles, code)),
         left=tuple(
             s for s in found.left if not any(pattern(start).fullmatch(s.code) for start in _starts(roles, code))
         ),

@@ -7,6 +7,8 @@ import re
 from levyscreen.errors import CohortError
 from levyscreen.records.mapped.mapping import Mapping
 
+_STAR = re.compile(r"(?<!\\)\*")
+
 
 class Codes:
     """Which rule a code and its unit fall under: an exact code before a pattern, a variable before what is ignored."""
@@ -18,9 +20,9 @@ class Codes:
         self._exact: dict[str, list[int]] = {}
         for i, rule in enumerate(mapping.rules):
             for code in rule.codes:
-                self._exact.setdefault(code, []).append(i)
+                self._exact.setdefault(code.replace(r"\*", "*"), []).append(i)
         self._patterns = [
-            (pattern(code), i) for i, rule in enumerate(mapping.rules) for code in rule.codes if "*" in code
+            (pattern(code), i) for i, rule in enumerate(mapping.rules) for code in rule.codes if _STAR.search(code)
         ]
         self._ignored = [pattern(code) for code in mapping.ignored]
         self._known: dict[tuple[str, str], int] = {}
@@ -64,5 +66,10 @@ def in_unit(code: str, unit: str) -> str:
 
 
 def pattern(code: str) -> re.Pattern[str]:
-    """A code as a pattern, in which * stands for any text and everything else for itself."""
-    return re.compile(".*".join(map(re.escape, code.split("*"))), re.DOTALL)
+    r"""A code as a pattern, in which * stands for any text, \* for a star and everything else for itself."""
+    return re.compile(".*".join(re.escape(part.replace(r"\*", "*")) for part in _STAR.split(code)), re.DOTALL)
+
+
+def literal(code: str) -> str:
+    """What a mapping is to say for this very code."""
+    return code.replace("*", r"\*")

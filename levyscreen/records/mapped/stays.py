@@ -21,6 +21,7 @@ from levyscreen.variables import DESCRIPTORS
 
 FACT_OF = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
 HOUR = 3_600_000_000  # microseconds
+NOWHEN = -1.0  # hour 0 of a record without a reading, where the first reading is hour 0: a microsecond no clock says
 WINDOWS = 1_000_000  # of one record at most; what lies after them is outside its stay
 
 _NO_START = "no row says when it began (origin under [time])"
@@ -103,7 +104,7 @@ class _Records:
             first = np.full(len(records), np.inf)
             read = rows["target"] < len(self.mapping.variables)
             np.minimum.at(first, place[read], rows["time"][read])
-            return np.where(np.isinf(first), 0.0, first)  # a record without a reading: it is empty, whenever it began
+            return np.where(np.isinf(first), NOWHEN, first)  # a record without a reading: empty, whenever it began
         found = self.origin[records]
         return np.where(np.isinf(found), np.nan, found)
 
@@ -228,7 +229,7 @@ class _Records:
             return [None] * len(stays.record)
         horizon = self.mapping.variables.horizon_hours * HOUR
         starts = stays.origin + stays.window * horizon
-        empty = np.isnan(starts) | (starts == 0)
+        empty = np.isnan(starts) | (stays.origin == NOWHEN)
         return [None if none else round(start) for start, none in zip(starts.tolist(), empty, strict=True)]
 
 

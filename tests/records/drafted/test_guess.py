@@ -259,3 +259,15 @@ def test_a_table_without_anything_like_a_reading_is_an_error_that_says_so(tmp_pa
     path.write_text("stay,time,code,value\n" + "".join(f"1,2030-01-01 00:{m:02},remark,seen\n" for m in range(40)))
     with pytest.raises(CohortError, match=r"notes\.csv: nothing in it looks like a reading"):
         guess(path)
+
+
+def test_a_star_in_a_code_is_a_star_and_no_pattern(tmp_path):
+    codes = [("Na*", 140.0)] * 20 + [("HR*", 80.0)] * 20 + [("Nausea score", 3.0), ("HR alarm limit", 120.0)]
+    rows = [(1, hour, code, value) for hour, (code, value) in enumerate(codes)]
+    source = write(tmp_path / "star.csv", ["stay_id", "hours", "itemname", "value"], rows)
+    text, found = mapped(source)
+    assert {rule.name: rule.codes for rule in found.rules if rule.codes} == {"Na": (r"Na\*",), "HR": (r"HR\*",)}
+    (tmp_path / "m.toml").write_text(text)
+    cohort = read_cohort(tmp_path / "m.toml", cache=False)
+    assert cohort.records.column("n_unknown_parameter").to_pylist() == [2]
+    assert len(cohort.load().value) == 40

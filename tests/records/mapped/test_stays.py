@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -140,3 +142,18 @@ def test_a_mapped_cohort_kept_as_parquet_opens_as_it_was(tmp_path):
     again = read_cohort(tmp_path / "kept")
     assert same(found, again)
     assert (again.variables, again.notes, again.fingerprint) == (found.variables, found.notes, found.fingerprint)
+
+
+def test_a_stay_that_begins_as_timestamps_do_keeps_its_hour_0(tmp_path):
+    rows = [(1, "1970-01-01 00:00:00", "HR", 80), (1, "1970-01-01 02:00:00", "HR", 70), (2, f"{DAY} 10:00", "GCS", 3)]
+    found = read(tmp_path, rows, STAMPED)
+    assert [str(t) for t in column(found, "origin")] == ["1970-01-01 00:00:00", "None"]
+    assert found.time_hours.tolist() == [0.0, 2.0]
+
+
+def test_a_parquet_copy_of_a_mapping_named_as_our_table_keeps_its_own_units(tmp_path):
+    path = written(tmp_path, [("id", "t", "what", "x"), (1, 0, "HR", 80)])
+    cohort = read_cohort(path, cache=False)
+    named = replace(cohort, variables=replace(cohort.variables, name="physionet2012"))
+    write_cohort(named, tmp_path / "copy")
+    assert read_cohort(tmp_path / "copy").variables == named.variables
