@@ -124,7 +124,8 @@ def markdown(results: Results) -> str:
     for name in [*known, *sorted(set(table["dataset"]) - set(known))]:
         of_dataset, called = table[table["dataset"] == name], title_of(name)
         for title, columns in BLOCKS.get(results.study, ()):
-            parts.append(f"### {called}: {title}\n\n{_block(of_dataset, columns, results.study)}")
+            if len(block := _block(of_dataset, columns, results.study)) > 1:
+                parts.append(f"### {called}: {title}\n\n{_table(block)}")
             if "flag_overlap_trainings" in columns:
                 parts.extend(_on_overlaps([run for run in runs if run["dataset"] == name]))
         if len(apart := _apart(of_dataset, results.study)) > 1:
@@ -173,8 +174,8 @@ def _on_overlaps(runs: Sequence[dict[str, Any]]) -> list[str]:
     return ["Flags of other trainings: none, every seed has other test records."] if ranked else []
 
 
-def _block(table: pd.DataFrame, columns: Columns, study: str) -> str:
-    """A row a name, in the order of the study's rows and of the registry; each cell ours, in brackets the paper's."""
+def _block(table: pd.DataFrame, columns: Columns, study: str) -> list[list[str]]:
+    """Cells of a table: its head, then a row a name, in the order of `_in_order`; ours, in brackets the paper's."""
     cells = {(name, figure): rest for name, figure, *rest in table[KEYS].itertuples(index=False)}
     names = _in_order(table, study)
     passes = ["passes"] if ESTIMATORS.keys() & set(names) else []
@@ -187,7 +188,7 @@ def _block(table: pd.DataFrame, columns: Columns, study: str) -> str:
             seeds = max(0 if cell is None or np.isnan(cell[0]) else int(cell[0]) for cell in found.values())
             of_row = [_cell(found[figure], digits) for figure, (_, digits) in columns.items()]
             lines.append([*titles[: 1 + len(passes)], str(seeds), *of_row])
-    return _table(lines)
+    return lines
 
 
 def _table(lines: Sequence[Sequence[str]]) -> str:
