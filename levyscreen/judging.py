@@ -113,12 +113,11 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     if cohort.fingerprint == model.remembered("cohort_fingerprint"):
         allowed = np.isin(readings.record_id, model.records(part))
     else:
-        others = [p for p in ("train", "validation", "test") if p != part]
-        allowed = ~np.isin(readings.record_id, np.concatenate([model.records(p) for p in others]))
+        allowed = ~model.knows(cohort, [p for p in ("train", "validation", "test") if p != part])
         if known := int((enough & ~allowed).sum()):
             warnings.warn(
-                f"{known} records of {cohort.name} are left out: {model.name} was trained or judged on records of the "
-                "same ids",
+                f"{known} records of {cohort.name} are left out: {model.name} was trained or judged on the same "
+                "patients, as their ids say",
                 CalibrationWarning,
                 stacklevel=2,
             )
@@ -126,7 +125,7 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     if not len(rows):
         raise CalibrationError(
             f"cohort {cohort.name} has no record that model {model.name} may be judged or calibrated on: with enough "
-            "readings, and an id that none of its training records has"
+            "readings, and of a patient that it never saw"
         )
     return subsample(readings.take(rows), model.preprocessor.protocol.max_readings), cohort.records.take(rows)
 

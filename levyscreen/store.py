@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from levyscreen.errors import CalibrationError, ModelError
 from levyscreen.model.network import Network
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.temporaries import folder_beside
+
+if TYPE_CHECKING:
+    from levyscreen.records.cohort import Cohort
 
 FORMAT = 1
 DEFAULT = "physionet2012"
@@ -48,12 +51,25 @@ class Model:
     network: Network
     preprocessor: Preprocessor
     calibrations: dict[str, Calibration]  # by signal, the default one first; empty where the model is not calibrated
-    training: dict[str, Any]  # settings, cohort, split (record ids of train, validation, test), history
+    # Settings, cohort, split (record ids of train, validation, test), subjects where there are any, history.
+    training: dict[str, Any]
     shipped: bool = False  # called by the name of a model that comes with the package: its folder stays as it is
 
     def records(self, part: str) -> NDArray[np.int64]:
         """Record ids that stood in `train`, `validation` or `test` when this model was trained."""
         return np.asarray(self.remembered("split", part), dtype=np.int64)
+
+    def knows(self, cohort: Cohort, parts: Sequence[str]) -> NDArray[np.bool_]:
+        """Which records of a cohort are of patients of these parts of the training, (R,).
+
+        By subject where both say it; else by record id, by which a stranger may be taken for one, and left out.
+        """
+        subject, ids = (cohort.records.column(name) for name in ("subject_id", "record_id"))
+        by_id = np.isin(ids.fill_null(-1).to_numpy(), np.concatenate([self.records(part) for part in parts]))
+        if "subjects" not in self.training or subject.null_count == len(cohort):
+            return by_id
+        known = [x for part in parts for x in self.training["subjects"][part]]
+        return np.where(subject.is_valid().to_numpy(), np.isin(subject.fill_null(0).to_numpy(), known), by_id)
 
     def remembered(self, *keys: str) -> Any:
         """What the folder remembers of its training. Raises ModelError where it does not say."""
@@ -286,6 +302,7 @@ def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any], dict[s
     """The network's settings; what is remembered of the training, as far as anything later reads it; file digests."""
     training = parsed(dict[str, Any], data["training"], "training")
     read_later = {"cohort_fingerprint": str, "split": dict[str, list[int]], "settings": TrainingConfig}
+    read_later["subjects"] = dict[str, list[int]]
     for key in training.keys() & read_later:
         try:
             parsed(read_later[key], training[key], f"training.{key}")

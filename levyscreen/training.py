@@ -134,13 +134,15 @@ def finished(
 
 def describe(cohort: Cohort, data: TrainingData, config: TrainingConfig, fitted: Fitted) -> dict[str, Any]:
     """What a model folder remembers of its training."""
-    ids = data.readings.record_id
-    history = [vars(epoch) for epoch in fitted.progress.history]
+    ids, subject = data.readings.record_id, cohort.records.column("subject_id")
+    parts, history = vars(data.split).items(), [vars(epoch) for epoch in fitted.progress.history]
+    subjects = {name: subject.take(rows).drop_null().unique().sort().to_pylist() for name, rows in parts}
     return {
         "settings": config.to_json(),
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
-        "split": {name: ids[rows].tolist() for name, rows in vars(data.split).items()},
+        "split": {name: ids[rows].tolist() for name, rows in parts},
+        **({"subjects": subjects} if any(subjects.values()) else {}),
         "best_epoch": fitted.progress.best_epoch,
         "history": history,
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from scipy import stats
@@ -99,8 +100,37 @@ def test_of_another_cohort_nothing_is_judged_that_training_or_validation_saw(coh
 
 def test_records_left_out_for_their_ids_are_counted(cohort, model):
     """They may be strangers: another hospital counts from 1 too."""
-    with pytest.warns(CalibrationWarning, match=r"[0-9]+ records of another are left out: .* records of the same ids"):
+    with pytest.warns(CalibrationWarning, match=r"[0-9]+ records of another are left out: .* on the same patients"):
         held_out(model, other(tiny_cohort(75)), "test")
+
+
+def of_subjects(cohort, subjects, ids=None):
+    """The cohort with a subject for each record, and other record ids."""
+    columns = {name: cohort.records.column(name) for name in cohort.records.column_names}
+    columns["subject_id"] = pa.array(subjects, pa.int64())
+    if ids is not None:
+        columns["record_id"] = pa.array(ids, pa.int64())
+    return replace(cohort, records=pa.table(columns, schema=cohort.records.schema))
+
+
+def test_patients_are_known_again_by_subject_whatever_their_stays_are_called(cohort, tmp_path):
+    """Sixty stays of thirty subjects; then twenty other stays, ten of them of subjects of before, and old stay ids."""
+    first = of_subjects(cohort, [100 + i // 2 for i in range(60)])
+    trained = train(first, tmp_path, PROTOCOL, MODEL, replace(TRAINING, epochs=1), torch.device("cpu"))
+    subjects = {part: set(ids) for part, ids in trained.training["subjects"].items()}
+    assert not subjects["train"] & subjects["test"]
+    assert set.union(*subjects.values()) == set(range(100, 130))
+    new = [*range(100, 110), *range(500, 509), None]
+    later = of_subjects(other(tiny_cohort(20, 5)), new, [*range(1001, 1011), *range(1, 10), 2001])
+    judged = set(held_out(trained, later, "test")[0].record_id.tolist())
+    known = {1001 + i for i in range(10) if 100 + i in subjects["train"] | subjects["validation"]}
+    enough = {int(i) for i, n in zip(ids_of(later), trained.preprocessor.apply(later).lengths, strict=True) if n >= 10}
+    assert known & enough
+    assert judged == enough - known
+
+
+def ids_of(cohort):
+    return cohort.records.column("record_id").to_pylist()
 
 
 def test_the_folds_hide_disjoint_readings_and_nearly_all_of_them(cohort, model, spied):

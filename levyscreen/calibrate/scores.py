@@ -48,13 +48,13 @@ def crps_of_error(error: Floats, scale: Floats) -> Floats:
 
 
 def crps_sample(draws: ArrayLike, target: ArrayLike) -> Float64s:
-    """Continuous ranked probability score of the empirical law of K draws, (K, N), against the targets (N,): (N,).
+    """Continuous ranked probability score of the empirical law of K draws, (K, ...), against the targets (...).
 
     mean |x - y| - mean |x - x'| / 2 over all K^2 pairs (Gneiting and Raftery 2007); of one draw, its absolute error.
     """
     x, y = np.sort(np.asarray(draws, dtype=np.float64), axis=0), np.asarray(target, dtype=np.float64)
     k = len(x)
-    rank = np.arange(1 - k, k, 2)[:, None]  # in sorted order |x - x'| sums to 2 (2 i - k - 1) x_i
+    rank = np.arange(1 - k, k, 2).reshape(-1, *[1] * y.ndim)  # in sorted order |x - x'| sums to 2 (2 i - k - 1) x_i
     score: Float64s = np.abs(x - y).mean(0) - (rank * x).sum(0) / k**2
     return score
 

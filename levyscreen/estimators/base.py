@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -58,8 +58,8 @@ class Estimator(ABC):
         """
         return self(batch)
 
-    def scores_besides(self, batches: Sequence[Batch]) -> dict[str, Any]:
-        """Figures on these targets that no prediction and uncertainty can give; most have none."""
+    def scores_besides(self, batch: Batch) -> dict[str, Tensor]:
+        """Scores of each query, (R, m) by name, that prediction and uncertainty do not give; most have none."""
         return {}
 
     @property

@@ -5,12 +5,7 @@ A query's draws are seeded by (seed, record, place among the record's queries), 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from levyscreen.calibrate import crps_sample
@@ -19,7 +14,6 @@ from levyscreen.estimators.seeding import Seeded
 from levyscreen.model.encoder import join_heads
 from levyscreen.model.network import Network
 from levyscreen.operator import draw, read_beam
-from levyscreen.parallel import each
 from levyscreen.types import Batch
 
 DRAWS = 8
@@ -63,20 +57,11 @@ class PredictionDraws(Seeded):
         mean, predictions = self._predictions(batch, DRAWS)
         return Estimate(mean, predictions.std(0))
 
-    def scores_besides(self, batches: Sequence[Batch]) -> dict[str, Any]:
+    def scores_besides(self, batch: Batch) -> dict[str, Tensor]:
         """CRPS of the law that the draws themselves are, by how many there are (tab:dist)."""
-
-        def one(batch: Batch) -> list[NDArray[np.float64]]:
-            _, predictions = self._predictions(batch, max(SAMPLED))
-            draws, target = (x[..., batch.query_mask].cpu().numpy() for x in (predictions, batch.target))
-            return [crps_sample(draws[:k], target) for k in SAMPLED]
-
-        by_count = zip(*each(one, batches, batches[0].time.device), strict=True)
-        return {
-            "crps_of_draws": {
-                str(k): float(np.concatenate(parts).mean()) for k, parts in zip(SAMPLED, by_count, strict=True)
-            }
-        }
+        _, predictions = self._predictions(batch, max(SAMPLED))
+        draws, target = predictions.cpu().numpy(), batch.target.cpu().numpy()
+        return {f"crps_of_draws_{k}": torch.from_numpy(crps_sample(draws[:k], target)) for k in SAMPLED}
 
     @torch.no_grad()
     def _predictions(self, batch: Batch, draws: int) -> tuple[Tensor, Tensor]:

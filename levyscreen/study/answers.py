@@ -30,7 +30,7 @@ from levyscreen.records.batches import Batcher, by_tokens
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from levyscreen.estimators.base import Estimate
+    from levyscreen.estimators.base import Estimate, Estimator
     from levyscreen.records.preprocessor import Readings
     from levyscreen.types import Batch
 
@@ -86,6 +86,17 @@ def answer(ask: Callable[[Batch], Estimate], questions: Questions) -> Answered:
     record, variable, truth, prediction, uncertainty = (np.concatenate(column) for column in columns)
     floats = (column.astype(np.float64) for column in (truth, prediction, uncertainty))
     return Answered(time.perf_counter() - start, record, variable, *floats)
+
+
+def scores_besides(estimator: Estimator, questions: Questions) -> dict[str, float]:
+    """Means over all queries of what an estimator scores itself, by name."""
+
+    def one(batch: Batch) -> dict[str, NDArray[np.float64]]:
+        found = estimator.scores_besides(batch)
+        return {name: score[batch.query_mask.cpu()].numpy() for name, score in found.items()}
+
+    parts = list(each(one, questions.batches, questions.batches[0].time.device))
+    return {name: float(np.concatenate([part[name] for part in parts]).mean()) for name in parts[0]}
 
 
 def scores(validation: Answered, test: Answered, names: Sequence[str], in_units: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from levyscreen import machine
 from levyscreen.estimators.registry import ESTIMATORS
-from levyscreen.study.answers import answer, scores
+from levyscreen.study.answers import answer, scores, scores_besides
 from levyscreen.study.networks import MissingNetwork
 
 if TYPE_CHECKING:
@@ -51,6 +51,6 @@ def _run(stage: Stage, estimator: Estimator, study: str) -> dict[str, Any]:
         "reads": estimator.reads,
         "needs_labels": estimator.needs_labels,
         **scores(validation, answered, variables, estimator.in_units),
-        **(estimator.scores_besides(asked.batches) if study == "interpolation" else {}),
+        **(scores_besides(estimator, asked) if study == "interpolation" else {}),
         "machine": machine.describe(stage.networks.device),
     }
