@@ -16,6 +16,7 @@ from levyscreen.calibrate import (
     CalibrationWarning,
     Reader,
     ause,
+    check_request,
     crps_gaussian,
     fit_calibration,
     reliability,
@@ -69,10 +70,11 @@ def calibrate(
             f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER "
             "(in Python folder=)"
         )
+    first = _known(signal)
+    check_request(first, by, levels)
     readings, _ = held_out(model, cohort, "validation")
     folds = _folds(model)
     answers = _answers(model, readings, torch.device(device), folds)
-    first = _known(signal)
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,

@@ -179,6 +179,13 @@ def test_an_unknown_signal_is_refused_with_the_known_ones(cohort, model):
         calibrate(model, cohort, signal="doubt")
 
 
+@pytest.mark.parametrize("wrong", [{"levels": (0.9, 0.9)}, {"by": "ward"}, {"signal": "hunch"}])
+def test_what_no_calibration_can_be_is_refused_before_anything_is_asked(cohort, model, spied, wrong):
+    with pytest.raises(UsageError):
+        calibrate(model, cohort, **wrong)
+    assert not spied
+
+
 def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, model):
     calibrated = calibrate(model, cohort, signal="sigma", levels=(0.5, 0.9))
     assert list(calibrated.calibrations) == ["sigma_hat", "disagreement"]

@@ -1,7 +1,7 @@
 """From a signal to a calibrated scale and interval, and the scores that judge both. Needs no torch."""
 
 from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
-from levyscreen.calibrate.calibration import RICH, Calibration, fit_calibration
+from levyscreen.calibrate.calibration import RICH, Calibration, check_request, fit_calibration
 from levyscreen.calibrate.conformal import CalibrationWarning, conformal_quantile
 from levyscreen.calibrate.empirical import EmpiricalLaw, law_of_variable
 from levyscreen.calibrate.reader import Emitted, Reader
@@ -27,6 +27,7 @@ __all__ = [
     "EmpiricalLaw",
     "Reader",
     "ause",
+    "check_request",
     "clustered_error",
     "conformal_quantile",
     "coverage",

@@ -175,7 +175,7 @@ def fit_calibration(
     Warns (CalibrationWarning) with the names of variables too rare for a finite interval. Raises UsageError for an
     unknown signal, `by` or level and for unequal or non-finite inputs, CalibrationError where there is nothing to fit.
     """
-    _check_request(signal_name, by, levels)
+    check_request(signal_name, by, levels)
     if (signal_name == RICH) != (reader is not None):
         raise UsageError(f"the signal {RICH} takes a reader, and no other does")
     if not np.size(target):
@@ -240,7 +240,8 @@ def _halves(split_by: ArrayLike | None, n: int) -> tuple[NDArray[np.bool_], NDAr
     return first, ~first
 
 
-def _check_request(signal_name: str, by: str, levels: Sequence[float]) -> None:
+def check_request(signal_name: str, by: str, levels: Sequence[float]) -> None:
+    """Raises UsageError for what `fit_calibration` does not know; to be asked before a long computation."""
     if signal_name not in SIGNALS:
         raise UsageError(f"signal {signal_name!r} is not one of {', '.join(SIGNALS)}")
     if by not in BY:
