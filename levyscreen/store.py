@@ -68,7 +68,7 @@ class Model:
         by_id = np.isin(ids.fill_null(-1).to_numpy(), np.concatenate([self.records(part) for part in parts]))
         if "subjects" not in self.training or subject.null_count == len(cohort):
             return by_id
-        known = [x for part in parts for x in self.training["subjects"][part]]
+        known = [x for part in parts for x in self.remembered("subjects", part)]
         return np.where(subject.is_valid().to_numpy(), np.isin(subject.fill_null(0).to_numpy(), known), by_id)
 
     def remembered(self, *keys: str) -> Any:
@@ -301,8 +301,8 @@ def load_members(model: Model, device: torch.device | str = "cpu", seeds: Iterab
 def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any], dict[str, str]]:
     """The network's settings; what is remembered of the training, as far as anything later reads it; file digests."""
     training = parsed(dict[str, Any], data["training"], "training")
-    read_later = {"cohort_fingerprint": str, "split": dict[str, list[int]], "settings": TrainingConfig}
-    read_later["subjects"] = dict[str, list[int]]
+    ids = dict[str, list[int]]
+    read_later = {"cohort_fingerprint": str, "split": ids, "subjects": ids, "settings": TrainingConfig}
     for key in training.keys() & read_later:
         try:
             parsed(read_later[key], training[key], f"training.{key}")
