@@ -83,6 +83,15 @@ def note_left_out(cohort: Cohort, model: Model) -> None:
         stderr(f"note: {note}")
 
 
+def note_met(cohort: Cohort, model: Model) -> None:
+    """Says on stderr where the model was made with records of this cohort, and so looks better than it is."""
+    if met := model.met(cohort.fingerprint):
+        stderr(
+            f"note: {model.name} was {met} on records of this cohort: errors, ranking and intervals are better here "
+            "than on others"
+        )
+
+
 def warn_of_signals(model: Model) -> None:
     """Says which calibrated signals no screening can rank by."""
     for name, fitted in model.calibrations.items():

@@ -68,11 +68,7 @@ def command(
     loaded = load_model(name, where)
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
     common.note_left_out(records, loaded)
-    if met := loaded.met(records.fingerprint):
-        common.stderr(
-            f"note: {loaded.name} was {met} on records of this cohort: errors, ranking and intervals are better here "
-            "than on others"
-        )
+    common.note_met(records, loaded)
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
     _write(screening, records, folder, times, comparison is not None)

@@ -46,12 +46,7 @@ def command(
     from levyscreen.store import CONFIG, load_model
     from levyscreen.training import member_seeds, train, train_member, train_student
 
-    if decode not in ("levy", "softmax", "cosine", "tnp-d"):
-        raise UsageError(f"unknown decode layer '{decode}': use levy, softmax, cosine or tnp-d")
-    if head not in ("point", "nll", "beta-nll"):
-        raise UsageError(f"unknown head '{head}': use point, nll or beta-nll")
-    if protocol not in PROTOCOLS:
-        raise UsageError(f"unknown protocol '{protocol}': use {' or '.join(PROTOCOLS)}")
+    _refuse_unknown(decode, head, protocol)
     if members < 1 or epochs < 1:
         raise UsageError("--members and --epochs take 1 or more")
     if not 0 <= seed < 2**63:
@@ -80,6 +75,17 @@ def command(
     common.stderr(f"model written to {folder}")
     common.warn_of_signals(model)
     common.write_card(model, found if model.calibration else None, where, f"decoding by {decode}, it emits no signals")
+
+
+def _refuse_unknown(decode: str, head: str, protocol: str) -> None:
+    from levyscreen.config import PROTOCOLS
+
+    if decode not in ("levy", "softmax", "cosine", "tnp-d"):
+        raise UsageError(f"unknown decode layer '{decode}': use levy, softmax, cosine or tnp-d")
+    if head not in ("point", "nll", "beta-nll"):
+        raise UsageError(f"unknown head '{head}': use point, nll or beta-nll")
+    if protocol not in PROTOCOLS:
+        raise UsageError(f"unknown protocol '{protocol}': use {' or '.join(PROTOCOLS)}")
 
 
 def _watch(epochs: int) -> tuple[Watch, Callable[[], None]]:

@@ -1,7 +1,7 @@
 """A variance head fitted after training on a frozen network's features (app:details).
 
-A few errors of ninety standard deviations outweigh all others in the likelihood, in a step of the training and in a sum
-over the validation targets. So gradients are clipped, as in every training here, and the epoch is chosen by CRPS.
+A few errors far beyond all others outweigh them in the likelihood, in a step of the training and in a sum over the
+validation targets. So gradients are clipped, as in every training here, and the epoch is chosen by CRPS.
 """
 
 from __future__ import annotations

@@ -128,8 +128,9 @@ def passed_over(folder: Path) -> str | None:
     counts = [f"{len(of)} {what}{'s' * (len(of) != 1)}" for what, of in (("file", files), ("folder", folders)) if of]
     if not counts:
         return None
+    where, one = printable(folder.resolve().name), printable((files + folders)[0])
     return (
-        f"{' and '.join(counts)} in {printable(folder.name)} not read, such as {printable((files + folders)[0])}: "
+        f"{' and '.join(counts)} in {where} not read, such as {one}: "
         "record files are named like 132539.txt, and lie in the folder itself"
     )
 

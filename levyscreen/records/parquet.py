@@ -127,7 +127,7 @@ def _write_tables(path: Path, tables: Iterable[pa.Table], schema: pa.Schema) -> 
 
 
 def read_parquet(folder: Path, variables: VariableSet | None) -> Cohort:
-    """Open what `write_files` wrote, judged by `variables`; by default by its own, or PHYSIONET2012 as it is today.
+    """Open what `write_files` wrote, judged by `variables`; by default by its own, or PHYSIONET2012 if they are its.
 
     Raises CohortError if any byte of it has changed, if its tables do not hold together, or if it has other variables
     or another horizon.

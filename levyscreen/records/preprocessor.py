@@ -92,7 +92,8 @@ class Preprocessor:
         square = np.bincount(variable, (value - mean[variable]) ** 2, minlength=size) / np.maximum(count - 1, 1)
         scale = np.sqrt(square)
         scale[scale <= 1e-9 * np.abs(mean)] = 1.0  # a mean of equal values may be off by a rounding
-        if (least := int(np.argmin(scale))) >= 0 and scale[least] < LEAST_SCALE:
+        least = int(np.argmin(scale))
+        if scale[least] < LEAST_SCALE:
             raise TrainingError(
                 f"{variables.names[least]} varies by {scale[least]:.2g} only, below {LEAST_SCALE:g}: give it a smaller "
                 "unit, by a factor in its mapping"
