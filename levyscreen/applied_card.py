@@ -78,6 +78,7 @@ def _facts(model: Model) -> dict[str, Any]:
     settings, training, protocol = model.network.config, model.training, model.preprocessor.protocol
     parameters = sum(p.numel() for p in model.network.parameters())
     sizes = ", ".join(f"{len(model.records(part)):,} {part}" for part in ("train", "validation", "test"))
+    unit = "subject" if "subjects" in training else "record"
     return {
         "OutcomesAndOutputs": "For each question (variable, time): a prediction, a calibrated interval, the evidence "
         "found, its disagreement, and the deviation. For each patient: a rank of trust, and a reason.",
@@ -85,7 +86,7 @@ def _facts(model: Model) -> dict[str, Any]:
         f"{parameters:,} parameters",
         "InputDataSource": UNSAID,
         "OutputAndInputDataTypes": "In: readings (time, variable, value). Out: numbers in each variable's unit.",
-        "DevelopmentDataCharacterization": f"Cohort {training.get('cohort', 'unknown')}, split by record: {sizes}. "
+        "DevelopmentDataCharacterization": f"Cohort {training.get('cohort', 'unknown')}, split by {unit}: {sizes}. "
         f"Protocol '{protocol.name}': records of {protocol.min_readings} readings or more, {100 * protocol.hide:g} % "
         f"hidden and asked for. {_training(training)} {_calibration(model)}",
         "BiasMitigationApproaches": "None in training. Scale and intervals are fitted by variable; coverage is "

@@ -34,6 +34,12 @@ class Told:
     truth: NDArray[np.floating[Any]]
     prediction: NDArray[np.floating[Any]]
     signal: NDArray[np.floating[Any]]  # 0 or more
+    of_patient: NDArray[np.int64] | None = None  # where a patient may have several records
+
+    @property
+    def patient(self) -> NDArray[np.int64]:
+        """Whose targets they are, (N,): what one patient's targets share makes them miss together."""
+        return self.record if self.of_patient is None else self.of_patient
 
 
 class Limits(Protocol):
@@ -45,7 +51,7 @@ class Limits(Protocol):
 
     @property
     def noise(self) -> NDArray[np.float64]:
-        """(R, V): see `_noise`; zeros where the interval is taken as it is."""
+        """(P, V): see `_noise`; zeros where the interval is taken as it is."""
 
     def half_width(self, told: Told) -> NDArray[np.float64]:
         """Half of the interval, (N,)."""
@@ -77,7 +83,7 @@ class Interval:
     a: NDArray[np.float64]  # (V,)
     b: NDArray[np.float64]  # (V,)
     multiple: NDArray[np.float64]  # (V,), infinite where the variable has too few targets
-    noise: NDArray[np.float64]  # (R, V): see `_noise`
+    noise: NDArray[np.float64]  # (P, V): see `_noise`
 
     @classmethod
     def fit(cls, told: Told, variables: int, level: float) -> Interval:
@@ -86,7 +92,7 @@ class Interval:
         a, b = fit_by_variable(told.signal, error, of, variables, fit_global(told.signal, error))
         score = np.abs(error) / (a[of] * told.signal + b[of])
         multiple = quantiles_by_variable(score, of, variables, (level,))[0]
-        return cls(level, a, b, multiple, _noise(score < multiple[of], told.record, of, variables))
+        return cls(level, a, b, multiple, _noise(score < multiple[of], told.patient, of, variables))
 
     def scale(self, told: Told) -> NDArray[np.float64]:
         """The calibrated scale, (N,)."""
@@ -98,21 +104,21 @@ class Interval:
 
 
 def _noise(
-    inside: NDArray[np.bool_], record: NDArray[np.int64], variable: NDArray[np.int64], variables: int
+    inside: NDArray[np.bool_], patient: NDArray[np.int64], variable: NDArray[np.int64], variables: int
 ) -> NDArray[np.float64]:
-    """What each validation record moved the coverage of each variable by, (R, V).
+    """What each validation patient moved the coverage of each variable by, (P, V).
 
     A quantile off by chance covers as much more or less as the fitting targets' share below it is off: to first order,
-    the mean of their residuals, summed here by record because a patient's targets miss together. The target that is the
+    the mean of their residuals, summed here by patient because a patient's targets miss together. The target that is the
     quantile counts as outside: else ten targets, whose quantile is the largest, would seem to leave nothing to chance.
     """
     count = np.maximum(np.bincount(variable, minlength=variables), 1)
     mean = np.bincount(variable, inside, minlength=variables) / count
-    _, row = np.unique(record, return_inverse=True)
+    _, row = np.unique(patient, return_inverse=True)
     rows = int(row.max()) + 1
     moved = np.zeros((rows, variables))
     np.add.at(moved, (row, variable), (inside - mean[variable]) / count[variable])
-    return moved  # (R, V)
+    return moved  # (P, V)
 
 
 def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]) -> dict[str, Any]:
@@ -144,7 +150,7 @@ def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]
 
 
 def coverage_table(told: Told, intervals: Sequence[Limits], groups: Mapping[str, Labels]) -> pd.DataFrame:
-    """A row for each group of FEWEST_PATIENTS or more: by, group, n, records, mae, and for each level its coverage.
+    """A row for each group of FEWEST_PATIENTS or more: by, group, n, patients, mae, and for each level its coverage.
 
     At level 0.9 that is `coverage_90` and `error_90`, its patient-clustered standard error.
     """
@@ -154,11 +160,11 @@ def coverage_table(told: Told, intervals: Sequence[Limits], groups: Mapping[str,
     for interval in intervals:
         for row in coverage_by_group(told, interval, groups)["groups"]:
             by, group = row["by"], row["group"]
-            about = {"by": by, "group": group, "n": row["n"], "records": row["records"], "mae": float(mae[by][group])}
+            about = {"by": by, "group": group, "n": row["n"], "patients": row["patients"], "mae": float(mae[by][group])}
             percent = f"{100 * interval.level:g}"
             values = {f"coverage_{percent}": row["coverage"], f"error_{percent}": row["coverage_se"]}
             found.setdefault((by, group), about).update(values)
-    return pd.DataFrame([row for row in found.values() if row["records"] >= FEWEST_PATIENTS])
+    return pd.DataFrame([row for row in found.values() if row["patients"] >= FEWEST_PATIENTS])
 
 
 def _row(
@@ -168,12 +174,12 @@ def _row(
     above: NDArray[np.bool_],
     chosen: NDArray[np.bool_],
 ) -> dict[str, Any]:
-    record, variables = told.record[chosen], interval.noise.shape[1]
-    n = len(record)
-    found: dict[str, Any] = {"n": n, "records": len(np.unique(record))}
+    patient, variables = told.patient[chosen], interval.noise.shape[1]
+    n = len(patient)
+    found: dict[str, Any] = {"n": n, "patients": len(np.unique(patient))}
     for name, values in (("coverage", ~(below | above)), ("below", below), ("above", above)):
         found[name] = float(values[chosen].mean())
-        found[f"{name}_se"] = clustered_error(values[chosen], record)
+        found[f"{name}_se"] = clustered_error(values[chosen], patient)
     share = np.bincount(told.variable[chosen], minlength=variables) / n
     found["calibration_se"] = float(np.linalg.norm(interval.noise @ share))
     off, both = abs(found["coverage"] - interval.level), np.hypot(found["coverage_se"], found["calibration_se"])

@@ -27,6 +27,7 @@ from levyscreen.groups import Given, Told, coverage_table, groups_of
 from levyscreen.learn.data import epoch_seed
 from levyscreen.learn.reader import fit_reader
 from levyscreen.questions import SIGNALS, Answers, ask, joined
+from levyscreen.records.described import patients
 from levyscreen.records.hiding import hide, subsample
 from levyscreen.records.preprocessor import Readings
 from levyscreen.store import Model, copied, require_new, save_calibrations
@@ -72,9 +73,10 @@ def calibrate(
         )
     first = _known(signal)
     check_request(first, by, levels)
-    readings, _ = held_out(model, cohort, "validation")
+    readings, described = held_out(model, cohort, "validation")
     folds = _folds(model)
     answers = _answers(model, readings, torch.device(device), folds)
+    of_patient = _of_patient(answers, described)
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
@@ -86,7 +88,7 @@ def calibrate(
     names = model.preprocessor.variables.names
     fitted = []
     for name in dict.fromkeys((first, *(("deviation",) if first == RICH else ()), COMPANION)):
-        values, reader = _signal(answers, name, len(names), provenance["seed"])
+        values, reader = _signal(answers, of_patient, name, len(names), provenance["seed"])
         fitted.append(
             fit_calibration(
                 values,
@@ -101,14 +103,14 @@ def calibrate(
                 reader=reader,
             )
         )
-    return save_calibrations(model if folder is None else copied(model, folder), fitted)
+    return save_calibrations(model if folder is None else copied(model, folder), fitted, described)
 
 
 def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Table]:
     """Readings of a model's own `validation` or `test` records, or of a cohort it never saw, under its protocol.
 
-    With them what the cohort says of these records, schema.RECORDS. Raises CalibrationError where no record may be
-    used.
+    With them what the cohort says of these records, schema.RECORDS. Nothing is tested on patients that set the model's
+    intervals, unless that was the whole of this cohort. Raises CalibrationError where no record may be used.
     """
     readings = model.preprocessor.apply(cohort)
     enough = readings.lengths >= model.preprocessor.protocol.min_readings
@@ -116,10 +118,12 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
         allowed = np.isin(readings.record_id, model.records(part))
     else:
         allowed = ~model.knows(cohort, [p for p in ("train", "validation", "test") if p != part])
+        if part == "test" and model.met(cohort.fingerprint) != "calibrated":
+            allowed &= ~model.calibrated_with(cohort)
         if known := int((enough & ~allowed).sum()):
             warnings.warn(
-                f"{known} records of {cohort.name} are left out: {model.name} was trained or judged on the same "
-                "patients, as their ids say",
+                f"{known} records of {cohort.name} are left out: {model.name} was trained, calibrated or judged on the "
+                "same patients, as their ids say",
                 CalibrationWarning,
                 stacklevel=2,
             )
@@ -140,11 +144,19 @@ def _answers(model: Model, readings: Readings, device: torch.device, folds: int 
     return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, device)])
 
 
-def _signal(answers: Answers, name: str, variables: int, seed: int) -> tuple[NDArray[np.floating[Any]], Reader | None]:
+def _of_patient(answers: Answers, described: pa.Table) -> NDArray[np.int64]:
+    """Whose each target is, (N,)."""
+    patient = patients(described)
+    return answers.record if patient is None else patient[answers.record]
+
+
+def _signal(
+    answers: Answers, of_patient: NDArray[np.int64], name: str, variables: int, seed: int
+) -> tuple[NDArray[np.floating[Any]], Reader | None]:
     """Values to fit a scale on, and for "rich" the reader that makes them."""
     if name != RICH:
         return answers.signal(name), None
-    reader, apart = fit_reader(answers, answers.truth - answers.prediction, answers.record, variables, seed)
+    reader, apart = fit_reader(answers, answers.truth - answers.prediction, of_patient, variables, seed)
     return apart, reader
 
 
@@ -203,7 +215,8 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
 def _groups(
     calibration: Calibration, answers: Answers, scale: NDArray[np.floating[Any]], described: pa.Table
 ) -> pd.DataFrame:
-    told = Told(answers.record, answers.variable, answers.truth, answers.prediction, scale)
+    of_patient = _of_patient(answers, described)
+    told = Told(answers.record, answers.variable, answers.truth, answers.prediction, scale, of_patient)
     groups = groups_of(told, answers.evidence, calibration.variables, described)
     del groups["variable"]  # which the reliability has
     halves = [(level, calibration.half_width(scale, answers.variable, level)) for level in calibration.levels]

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,8 @@ class Model:
     calibrations: dict[str, Calibration]  # by signal, the default one first; empty where the model is not calibrated
     # Settings, cohort, split (record ids of train, validation, test), subjects where there are any, history.
     training: dict[str, Any]
+    # `records`, and `subjects` where there are any, that the calibrations are of; empty where the folder does not say.
+    fitted_on: dict[str, list[int]] = field(default_factory=dict)
     shipped: bool = False  # called by the name of a model that comes with the package: its folder stays as it is
 
     def records(self, part: str) -> NDArray[np.int64]:
@@ -64,12 +66,14 @@ class Model:
 
         By subject where both say it; else by record id, by which a stranger may be taken for one, and left out.
         """
-        subject, ids = (cohort.records.column(name) for name in ("subject_id", "record_id"))
-        by_id = np.isin(ids.fill_null(-1).to_numpy(), np.concatenate([self.records(part) for part in parts]))
-        if "subjects" not in self.training or subject.null_count == len(cohort):
-            return by_id
-        known = [x for part in parts for x in self.remembered("subjects", part)]
-        return np.where(subject.is_valid().to_numpy(), np.isin(subject.fill_null(0).to_numpy(), known), by_id)
+        records = [x for part in parts for x in self.records(part).tolist()]
+        if "subjects" not in self.training:
+            return _among(cohort, records, None)
+        return _among(cohort, records, [x for part in parts for x in self.remembered("subjects", part)])
+
+    def calibrated_with(self, cohort: Cohort) -> NDArray[np.bool_]:
+        """Which records of a cohort are of patients that set this model's intervals, (R,); known again as above."""
+        return _among(cohort, self.fitted_on.get("records", []), self.fitted_on.get("subjects"))
 
     def remembered(self, *keys: str) -> Any:
         """What the folder remembers of its training. Raises ModelError where it does not say."""
@@ -123,6 +127,15 @@ class Model:
         }
 
 
+def _among(cohort: Cohort, records: list[int], subjects: list[int] | None) -> NDArray[np.bool_]:
+    """Which records of a cohort are of these subjects, or where it or they name none are these records, (R,)."""
+    subject, ids = (cohort.records.column(name) for name in ("subject_id", "record_id"))
+    by_id = np.isin(ids.fill_null(-1).to_numpy(), records)
+    if subjects is None or subject.null_count == len(cohort):
+        return by_id
+    return np.where(subject.is_valid().to_numpy(), np.isin(subject.fill_null(0).to_numpy(), subjects), by_id)
+
+
 def shipped_folder() -> Path:
     """Where the shipped models lie: beside the package in a checkout, inside it in a wheel."""
     inside = Path(__file__).parent / "models"
@@ -152,14 +165,15 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
             f"{folder} does not fit together: {settings.variables} variables in {CONFIG}, "
             f"{len(preprocessor.variables)} in {PREPROCESSOR}"
         )
-    calibrations = _read_calibrations(folder / CALIBRATION, preprocessor)
+    calibrations, fitted_on = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
     for name in (CONFIG, PREPROCESSOR, CALIBRATION):  # last: an error that says what is wrong is the better one
         if (folder / name).exists() and not outputs.is_whole(_read_json(folder / name)):
             raise _damaged(folder / name)
     digest = _checked(folder / WEIGHTS, weights)
     named = len(Path(model).parts) == 1 and folder.parent == shipped_folder()
-    return Model(folder.resolve().name, folder, digest, network, preprocessor, calibrations, training, named)
+    name = folder.resolve().name
+    return Model(name, folder, digest, network, preprocessor, calibrations, training, fitted_on, named)
 
 
 def _checked(path: Path, weights: dict[str, str]) -> str:
@@ -238,23 +252,30 @@ def save_weights(path: Path, network: Network) -> None:
         temporary.write_bytes(serialised({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}))
 
 
-def save_calibrations(model: Model, calibrations: Sequence[Calibration]) -> Model:
-    """Writes calibrations into the model's folder, the default one first; returns the model with them."""
-    outputs.write_json(model.folder / CALIBRATION, outputs.sealed(_as_json(calibrations)))
-    return replace(model, calibrations={c.signal: c for c in calibrations})
+def save_calibrations(model: Model, calibrations: Sequence[Calibration], described: pa.Table) -> Model:
+    """Writes calibrations into the model's folder, the default one first; returns the model with them.
+
+    `described` is schema.RECORDS of the records that they were fitted on.
+    """
+    columns = {"records": "record_id", "subjects": "subject_id"}
+    ids = {name: described.column(column).drop_null().unique().sort().to_pylist() for name, column in columns.items()}
+    fitted_on = {name: found for name, found in ids.items() if found}
+    outputs.write_json(model.folder / CALIBRATION, outputs.sealed(_as_json(calibrations) | {"fitted_on": fitted_on}))
+    return replace(model, calibrations={c.signal: c for c in calibrations}, fitted_on=fitted_on)
 
 
 def _as_json(calibrations: Iterable[Calibration]) -> dict[str, Any]:
     return {"format": FORMAT, "calibrations": [c.to_json() for c in calibrations]}
 
 
-def _read_calibrations(path: Path, preprocessor: Preprocessor) -> dict[str, Calibration]:
+def _read_calibrations(path: Path, preprocessor: Preprocessor) -> tuple[dict[str, Calibration], dict[str, list[int]]]:
+    """By signal, and the records that they were fitted on."""
     if not os.path.lexists(path):  # a link that leads nowhere is no model without calibration
-        return {}
-    found = _parsed(path, _calibrations)
+        return {}, {}
+    found, fitted_on = _parsed(path, _calibrations)
     if any(c.variables != preprocessor.variables.names for c in found):
         raise ModelError(f"{path} is of a model with other variables")
-    return {c.signal: c for c in found}
+    return {c.signal: c for c in found}, fitted_on
 
 
 def member_path(folder: Path, seed: int) -> Path:
@@ -312,8 +333,12 @@ def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any], dict[s
     return parsed(ModelConfig, data["model"], "model"), training, weights
 
 
-def _calibrations(data: dict[str, Any]) -> list[Calibration]:
-    return [Calibration.from_json(c) for c in parsed(list[Any], data["calibrations"], "calibrations")]
+def _calibrations(data: dict[str, Any]) -> tuple[list[Calibration], dict[str, list[int]]]:
+    try:
+        fitted_on = parsed(dict[str, list[int]], data.get("fitted_on", {}), "fitted_on")
+    except ValueError as error:  # what came may be a record id
+        raise ValueError(str(error).partition(", got ")[0]) from None
+    return [Calibration.from_json(c) for c in parsed(list[Any], data["calibrations"], "calibrations")], fitted_on
 
 
 def _file(path: Path) -> Path:

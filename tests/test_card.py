@@ -14,7 +14,7 @@ import yaml
 from levyscreen.calibrate import clustered_error
 from levyscreen.card import empty, judged_apart, write_card
 from levyscreen.errors import ModelError, UsageError
-from levyscreen.groups import FEWEST_PATIENTS, Given, Told, coverage_table
+from levyscreen.groups import FEWEST_PATIENTS, Given, Interval, Told, coverage_table
 from levyscreen.judging import calibrate, evaluate, held_out
 from levyscreen.model.network import build
 from levyscreen.records.preprocessor import Preprocessor
@@ -167,8 +167,26 @@ def test_groups_are_covered_as_a_loop_over_the_answers_says():
         assert row["coverage_90"] == pytest.approx(inside.mean())
         assert row["error_90"] == pytest.approx(clustered_error(inside, record[of]))
         assert row["coverage_80"] == pytest.approx((np.abs(truth[of]) <= half[of] / 2).mean())
-        assert (row["n"], row["records"]) == (of.sum(), len(set(record[of])))
+        assert (row["n"], row["patients"]) == (of.sum(), len(set(record[of])))
         assert row["mae"] == pytest.approx(np.abs(truth[of]).mean())
+
+
+def test_stays_of_one_patient_are_one_cluster_and_count_once():
+    rng = np.random.default_rng(1)
+    record, half = np.repeat(np.arange(4 * FEWEST_PATIENTS), 5), np.ones(20 * FEWEST_PATIENTS)
+    of_patient = record // 3
+    truth = rng.standard_normal(len(record)) + rng.standard_normal(len(record))[of_patient]
+    told = Told(record, np.zeros_like(record), truth, np.zeros(len(record)), half, of_patient)
+    few = np.where(of_patient < FEWEST_PATIENTS - 1, "few", "many")  # three times as many stays as are shown
+    table = coverage_table(told, [Given(0.9, half, 1)], {"who": few, "all": ["all"] * len(record)})
+    assert table["group"].tolist() == ["all"]
+    (row,) = table.to_dict("records")
+    assert row["patients"] == len(set(of_patient))
+    inside = np.abs(truth) <= half
+    assert row["error_90"] == pytest.approx(clustered_error(inside, of_patient))
+    assert row["error_90"] > 1.1 * clustered_error(inside, record)
+    noise = Interval.fit(told, 1, 0.9).noise
+    assert noise.shape == (len(set(of_patient)), 1)
 
 
 def test_an_evaluation_groups_the_test_records_by_who_they_are(calibrated, cohort, evaluation):
@@ -176,7 +194,7 @@ def test_an_evaluation_groups_the_test_records_by_who_they_are(calibrated, cohor
     assert set(groups["by"]) == {"evidence decile", "sex", "age"}
     readings, about = held_out(calibrated, cohort, "test")
     assert about.column("record_id").to_pylist() == readings.record_id.tolist()
-    assert groups.loc["female", "records"] == about.column("gender").to_pylist().count(0.0)
+    assert groups.loc["female", "patients"] == about.column("gender").to_pylist().count(0.0)
     assert groups.loc[["female", "male"], "n"].sum() == evaluation.reliability["n"].iloc[0]
 
 

@@ -13,6 +13,7 @@ import torch
 from scipy import stats
 
 from levyscreen.calibrate import CalibrationWarning
+from levyscreen.card import write_card
 from levyscreen.config import Protocol
 from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, UsageError
@@ -127,6 +128,47 @@ def test_patients_are_known_again_by_subject_whatever_their_stays_are_called(coh
     enough = {int(i) for i, n in zip(ids_of(later), trained.preprocessor.apply(later).lengths, strict=True) if n >= 10}
     assert known & enough
     assert judged == enough - known
+
+
+def test_a_card_counts_patients_and_a_reader_is_checked_on_patients_that_it_did_not_see(tmp_path, monkeypatch):
+    """Sixty stays of thirty subjects."""
+    cohort = of_subjects(tiny_cohort(60), [100 + i // 2 for i in range(60)])
+    trained = train(cohort, tmp_path, PROTOCOL, MODEL, replace(TRAINING, epochs=1), torch.device("cpu"))
+    folds, fit_reader = [], module.fit_reader
+
+    def spy(answers, error, patient, *rest):
+        folds.append((answers.record, patient))
+        return fit_reader(answers, error, patient, *rest)
+
+    monkeypatch.setattr(module, "fit_reader", spy)
+    calibrated = calibrate(trained, cohort, signal="rich")
+    ((record, patient),) = folds
+    subject = np.array(held_out(trained, cohort, "validation")[1].column("subject_id"))
+    assert patient.tolist() == subject[record].tolist()
+    write_card(calibrated)
+    assert "split by subject" in (tmp_path / "README.md").read_text()
+    tested = held_out(trained, cohort, "test")[1].column("subject_id")
+    monkeypatch.setattr("levyscreen.groups.FEWEST_PATIENTS", 1)
+    deciles = evaluate(calibrated, cohort).groups.query("by == 'evidence decile'")
+    assert deciles["patients"].max() <= len(set(tested.to_pylist()))
+
+
+def test_what_set_the_intervals_does_not_judge_them_also_where_it_is_a_part_of_that_cohort(cohort, model, tmp_path):
+    strangers = of_subjects(other(tiny_cohort(30, 7)), range(500, 530), range(2001, 2031))
+    calibrate(model, strangers, folder=tmp_path / "copy")
+    calibrated = load_model(tmp_path / "copy")
+    used = set(ids_of(strangers)) & set(calibrated.fitted_on["records"])
+    assert len(used) > 20
+    assert calibrated.fitted_on["subjects"] == [i - 1501 for i in calibrated.fitted_on["records"]]
+    part = of_subjects(replace(tiny_cohort(30, 7), fingerprint="part"), range(500, 530), [*range(1, 16), *range(31, 46)])
+    with pytest.raises(CalibrationError, match="no record that model copy may be judged"):
+        held_out(calibrated, part, "test")
+    new = of_subjects(replace(tiny_cohort(30, 7), fingerprint="part"), [*range(600, 620), *range(520, 530)], range(3001, 3031))
+    with pytest.warns(CalibrationWarning, match="copy was trained, calibrated or judged on the same patients"):
+        readings, described = held_out(calibrated, new, "test")
+    assert max(described.column("subject_id").to_pylist()) >= 600
+    assert not set(described.column("subject_id").to_pylist()) & set(calibrated.fitted_on["subjects"])
+    assert len(held_out(calibrated, strangers, "test")[0]) == len(used)  # the whole: said by the command
 
 
 def ids_of(cohort):

@@ -29,6 +29,7 @@ from levyscreen.store import (
     save_model,
     save_weights,
 )
+from levyscreen.schema import RECORDS
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
 
 CPU = torch.device("cpu")
@@ -64,7 +65,7 @@ def saved(network, preprocessor, cohort, tmp_path_factory):
     a = answers(network, preprocessor, cohort)
     names = preprocessor.variables.names
     fitted = fit_calibration(a.deviation, "deviation", a.prediction, a.truth, a.variable, names, by="nothing")
-    save_calibrations(load_model(folder), [fitted])
+    save_calibrations(load_model(folder), [fitted], RECORDS.empty_table())
     return folder
 
 

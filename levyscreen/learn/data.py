@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levyscreen.errors import TrainingError
+from levyscreen.records.described import patients
 from levyscreen.records.hiding import hide, subsample
 from levyscreen.records.preprocessor import Preprocessor, Readings
 from levyscreen.records.splits import Split, split
@@ -47,20 +48,11 @@ def prepare(cohort: Cohort, protocol: Protocol, seed: int) -> TrainingData:
             f"cohort {cohort.name} has {int(eligible.sum())} records with {protocol.min_readings} readings or more; "
             "training needs 20 at least"
         )
-    parts = split(bare.record_id, eligible, seed, _subjects(cohort))
+    parts = split(bare.record_id, eligible, seed, patients(cohort.records))
     if not all(len(part) for part in vars(parts).values()):
         raise TrainingError(f"cohort {cohort.name} has too few subjects to split 70/15/15 by subject; give it more")
     preprocessor = Preprocessor.fit(cohort, parts.train, variables, protocol)
     return TrainingData(subsample(preprocessor.apply(cohort), protocol.max_readings), preprocessor, parts)
-
-
-def _subjects(cohort: Cohort) -> NDArray[np.int64] | None:
-    """Whose each record is, (R,), where the cohort says that; a record of no known subject is a subject of its own."""
-    subject = cohort.records.column("subject_id")
-    if subject.null_count == len(cohort):
-        return None
-    own = np.iinfo(np.int64).min + np.arange(len(cohort))  # numbers that no subject has
-    return np.where(subject.is_valid().to_numpy(), subject.fill_null(0).to_numpy(), own)
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

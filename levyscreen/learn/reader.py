@@ -1,4 +1,4 @@
-"""Fitting a reader of all that one pass emits (`levyscreen.calibrate.reader`) on held-out targets, by record."""
+"""Fitting a reader of all that one pass emits (`levyscreen.calibrate.reader`) on held-out targets, by patient."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class _Layers(nn.Module):
 
 
 def fit_reader(
-    emitted: Emitted, error: NDArray[np.floating[Any]], record: NDArray[np.int64], variables: int, seed: int
+    emitted: Emitted, error: NDArray[np.floating[Any]], patient: NDArray[np.int64], variables: int, seed: int
 ) -> tuple[Reader, NDArray[np.float32]]:
-    """A reader fitted on all targets, and each target's scale (N,) by one fitted without its record's fold.
+    """A reader fitted on all targets, and each target's scale (N,) by one fitted without its patient's fold.
 
-    `error` is target - prediction; emitted, error and record are (N,). By the CRPS of the Gaussian, as every scale
-    here. Raises CalibrationError for the targets of one record alone.
+    `error` is target - prediction; emitted, error and patient are (N,). By the CRPS of the Gaussian, as every scale
+    here. Raises CalibrationError for the targets of one patient alone.
     """
-    records, place = np.unique(record, return_inverse=True)
-    if len(records) < 2:
-        raise CalibrationError("a reader is fitted on two records or more, to be checked on those it did not see")
-    fold = np.random.default_rng(seed).permutation(len(records))[place] % min(FOLDS, len(records))
+    patients, place = np.unique(patient, return_inverse=True)
+    if len(patients) < 2:
+        raise CalibrationError("a reader is fitted on two patients or more, to be checked on those it did not see")
+    fold = np.random.default_rng(seed).permutation(len(patients))[place] % min(FOLDS, len(patients))
     read, of = columns(emitted), np.asarray(emitted.variable)
     apart = np.empty(len(error), dtype=np.float32)
     for k in np.unique(fold):

@@ -5,13 +5,28 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 AGES = {"0-49": 50, "50-64": 65, "65-79": 80, "80+": math.inf}  # the first age that a group does not hold
 SEX = {0: "female", 1: "male"}
 ICU_TYPE = {1: "coronary", 2: "cardiac surgery recovery", 3: "medical", 4: "surgical"}
 UNKNOWN = "unknown"
+
+
+def patients(described: pa.Table) -> NDArray[np.int64] | None:
+    """Whose each of R records is, (R,), or None where nothing says that; `described` is schema.RECORDS, R rows.
+
+    A record of no known subject is a patient of its own.
+    """
+    subject = described.column("subject_id")
+    if subject.null_count == len(subject):
+        return None
+    own = np.iinfo(np.int64).min + np.arange(len(subject))  # numbers that no subject has
+    return np.where(subject.is_valid().to_numpy(), subject.fill_null(0).to_numpy(), own)
 
 
 def facts(described: pa.Table) -> dict[str, list[str]]:

@@ -23,6 +23,7 @@ from levyscreen.plot import GRID, most_read
 from levyscreen.questions import Answers, joined
 from levyscreen.questions import answer as answer_batch
 from levyscreen.records.batches import Batcher
+from levyscreen.records.described import patients
 from levyscreen.study.answers import Questions, answer
 from levyscreen.study.networks import MissingNetwork
 
@@ -74,6 +75,8 @@ def beyond(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
 def _coverage(stage: Stage, asked: Asked, calibrated: Interval) -> dict[str, Any]:
     answers = ask(stage, asked.questions())
     told, names = of_deviation(answers), stage.training.preprocessor.variables.names
+    whose = patients(asked.described)
+    told = told if whose is None else replace(told, of_patient=whose[answers.record])
     groups = groups_of(told, answers.evidence, names, asked.described)
     return {"level": LEVEL} | coverage_by_group(told, calibrated, groups)
 

@@ -62,7 +62,7 @@ def whole() -> dict[str, bytes]:
     ]
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder), network, preprocessor, about)
-        wrong = not_finite(save_calibrations(load_model(folder), fitted), Path(folder) / "tiny")
+        wrong = not_finite(save_calibrations(load_model(folder), fitted, cohort().records), Path(folder) / "tiny")
         assert wrong is None, wrong
         shutil.rmtree(Path(folder) / "continuum")
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}

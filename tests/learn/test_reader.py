@@ -63,5 +63,5 @@ def test_the_seed_decides_it_and_nobody_elses_random_numbers_are_used(fitted):
 
 def test_one_record_alone_is_not_enough():
     emitted, error, record, _ = world(0)
-    with pytest.raises(CalibrationError, match="two records"):
+    with pytest.raises(CalibrationError, match="two patients"):
         fit_reader(emitted, error, np.zeros_like(record), VARIABLES, 0)

@@ -31,7 +31,7 @@ from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFi
 from levyscreen.records.mapped.unread import Unread
 from levyscreen.types import LineClass
 
-MAPPED_VERSION = 2  # changes with any change of what is made of the same tables by the same mapping
+MAPPED_VERSION = 3  # changes with any change of what is made of the same tables by the same mapping
 NAMED_CODES = 10  # in a note; the rest is counted
 
 

@@ -245,8 +245,11 @@ def _digests(part: Part) -> Iterator[bytes]:
     """Of what is read of each record, in the order in which it is kept: the order of rows and files has no say."""
     bounds = np.searchsorted(part.file, np.arange(len(part.names) + 1))
     columns = (part.hours, part.variable, part.value)
+    assert part.known is not None
     for i, (start, stop) in enumerate(pairwise(bounds)):
         digest = hashlib.blake2b(part.counts[i].tobytes() + part.descriptors[i].tobytes(), digest_size=16)
+        if (subject := part.known.subjects[i]) is not None:  # by whom records are split
+            digest.update(np.int64(subject).tobytes())
         for column in columns:
             digest.update(column[start:stop].tobytes())
         yield digest.digest()

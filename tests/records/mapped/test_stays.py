@@ -112,6 +112,15 @@ def test_a_stay_of_two_subjects_cannot_be_read_and_a_subject_may_have_several_st
     assert column(found, "subject_id")[0] == column(found, "subject_id")[1]
 
 
+def test_whose_the_stays_are_is_part_of_the_fingerprint_since_records_are_split_by_it(tmp_path):
+    head, rows = LONG.replace('record = "id"', 'record = "id"\nsubject = "who"'), [(1, 0, "HR", 80), (2, 0, "HR", 80)]
+    found = [read(tmp_path, rows, LONG)]
+    for others in ("pp", "pq"):
+        told = [(*row, who) for row, who in zip(rows, others, strict=True)]
+        found.append(read(tmp_path, told, head, "id,t,what,x,who"))
+    assert len({cohort.fingerprint for cohort in found}) == 3
+
+
 def test_windows_cut_a_record_at_each_horizon_and_keep_its_parts_with_one_subject(tmp_path):
     rows = [(9, hours, "HR", 60 + hours) for hours in (0, 47.5, 48, 100, 480)] + [(9, "", "Age", 70), (8, 1, "HR", 50)]
     found = read(tmp_path, rows, "windows = true\n" + LONG)
