@@ -77,6 +77,9 @@ NETWORK_LIMITS = {
 }
 
 
+SEEDS = 2**32  # a training's seed is below; others are made of it
+
+
 @dataclass(frozen=True)
 class TrainingConfig(_Settings):
     """A training on hidden targets, resampled each epoch."""

@@ -109,8 +109,9 @@ def _noise(
     """What each validation patient moved the coverage of each variable by, (P, V).
 
     A quantile off by chance covers as much more or less as the fitting targets' share below it is off: to first order,
-    the mean of their residuals, summed here by patient because a patient's targets miss together. The target that is the
-    quantile counts as outside: else ten targets, whose quantile is the largest, would seem to leave nothing to chance.
+    the mean of their residuals, summed here by patient because a patient's targets miss together. The target that is
+    the quantile counts as outside: else ten targets, whose quantile is the largest, would seem to leave nothing to
+    chance.
     """
     count = np.maximum(np.bincount(variable, minlength=variables), 1)
     mean = np.bincount(variable, inside, minlength=variables) / count

@@ -27,6 +27,8 @@ from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.temporaries import folder_beside
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from levyscreen.records.cohort import Cohort
 
 FORMAT = 1
@@ -99,7 +101,8 @@ class Model:
         return next(iter(self.calibrations.values()), None)
 
     def require_calibration(self) -> Calibration:
-        """The default calibration. Raises CalibrationError where there is none."""
+        """The default one. Raises CalibrationError where there is none, ModelError where there can be none."""
+        self.network.levy()
         if self.calibration is None:
             raise CalibrationError(
                 f"model {self.name} is not calibrated: run levyscreen calibrate {self.folder} COHORT"

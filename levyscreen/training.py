@@ -11,6 +11,7 @@ import torch
 from levyscreen.config import ModelConfig, Protocol, TrainingConfig
 from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
+from levyscreen.learn import checkpoint
 from levyscreen.learn.data import TrainingData, prepare
 from levyscreen.learn.fit import Fitted, Watch, fit
 from levyscreen.learn.teacher import Teacher
@@ -27,7 +28,11 @@ from levyscreen.store import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from levyscreen.records.cohort import Cohort
+
+STATE = "training"  # folder in a model's own
 
 
 def train(
@@ -45,11 +50,19 @@ def train(
 
     The state of the training lies in `folder`/training; with `resume`, one cut off there goes on, and a model that is
     already there with the same records and settings is taken as it is, so that members can be added to its ensemble.
+    Raises TrainingError where `resume` finds a whole model of others there.
     """
     if resume and (done := finished(folder, cohort, protocol, model, config, device)):
         return done
+    if (
+        resume and (folder / CONFIG).exists() and not (folder / STATE / checkpoint.FILE).exists()
+    ):  # else `fit` says whether it is the same
+        raise TrainingError(
+            f"{folder} holds a model of other records or settings, and nothing of this training to go on with: name "
+            "another folder"
+        )
     data = prepare(cohort, protocol, config.seed)
-    fitted = fit(data, model, config, folder / "training", device, resume, watch, teacher)
+    fitted = fit(data, model, config, folder / STATE, device, resume, watch, teacher)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
     trained = load_model(folder.resolve(), device)
     return calibrate(trained, cohort, device) if model.decode == "levy" else trained
@@ -69,7 +82,7 @@ def train_member(
         return path
     settings = _settings_of(model, cohort)
     data = prepare(cohort, model.preprocessor.protocol, settings.seed)
-    state = model.folder / "training" / f"member-{seed}"
+    state = model.folder / STATE / f"member-{seed}"
     fitted = fit(data, model.network.config, replace(settings, seed=seed), state, device, resume, watch)
     return save_member(model.folder, seed, fitted.network)
 
@@ -92,12 +105,14 @@ def train_student(
     return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher)
 
 
-def learning_from(model: Model, cohort: Cohort, epochs: int, device: torch.device) -> tuple[TrainingConfig, Teacher]:
-    """Settings of a student of a model's deep ensemble, and its teacher.
+def learning_from(
+    model: Model, cohort: Cohort, epochs: int, device: torch.device, seeds: Iterable[int] | None = None
+) -> tuple[TrainingConfig, Teacher]:
+    """Settings of a student of a model's deep ensemble, of all its members or those of `seeds`, and its teacher.
 
     Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones.
     """
-    teacher = Teacher([model.network, *load_members(model, device)])
+    teacher = Teacher([model.network, *load_members(model, device, seeds)])
     if len(teacher.networks) == 1:
         raise TrainingError(f"{model.name} has no ensemble to learn from: train it with --members 5")
     if model.network.config.head != "point":  # a mean alone teaches no scale: it would shrink to nothing

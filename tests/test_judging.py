@@ -160,12 +160,16 @@ def test_what_set_the_intervals_does_not_judge_them_also_where_it_is_a_part_of_t
     used = set(ids_of(strangers)) & set(calibrated.fitted_on["records"])
     assert len(used) > 20
     assert calibrated.fitted_on["subjects"] == [i - 1501 for i in calibrated.fitted_on["records"]]
-    part = of_subjects(replace(tiny_cohort(30, 7), fingerprint="part"), range(500, 530), [*range(1, 16), *range(31, 46)])
+    part = of_subjects(
+        replace(tiny_cohort(30, 7), fingerprint="part"), range(500, 530), [*range(1, 16), *range(31, 46)]
+    )
     with pytest.raises(CalibrationError, match="no record that model copy may be judged"):
         held_out(calibrated, part, "test")
-    new = of_subjects(replace(tiny_cohort(30, 7), fingerprint="part"), [*range(600, 620), *range(520, 530)], range(3001, 3031))
+    new = of_subjects(
+        replace(tiny_cohort(30, 7), fingerprint="part"), [*range(600, 620), *range(520, 530)], range(3001, 3031)
+    )
     with pytest.warns(CalibrationWarning, match="copy was trained, calibrated or judged on the same patients"):
-        readings, described = held_out(calibrated, new, "test")
+        _, described = held_out(calibrated, new, "test")
     assert max(described.column("subject_id").to_pylist()) >= 600
     assert not set(described.column("subject_id").to_pylist()) & set(calibrated.fitted_on["subjects"])
     assert len(held_out(calibrated, strangers, "test")[0]) == len(used)  # the whole: said by the command

@@ -18,6 +18,7 @@ from levyscreen.model.network import build
 from levyscreen.questions import ask, joined
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.schema import RECORDS
 from levyscreen.store import (
     find,
     has_member,
@@ -29,7 +30,6 @@ from levyscreen.store import (
     save_model,
     save_weights,
 )
-from levyscreen.schema import RECORDS
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
 
 CPU = torch.device("cpu")

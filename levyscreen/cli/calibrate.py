@@ -43,8 +43,9 @@ def command(
     machine.prepare()
     where = machine.device(device)
     levels = [_level(word) for word in common.strings(level) or ()]
-    found = common.read(cohort, no_cache)
     loaded = load_model(model, where)
+    loaded.network.levy()  # what emits no signals cannot be calibrated
+    found = common.read(cohort, no_cache)
     common.note_left_out(found, loaded)
     calibrated = calibrate(loaded, found, where, chosen, by, levels, out)
     for name, fitted in calibrated.calibrations.items():

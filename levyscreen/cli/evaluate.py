@@ -32,6 +32,7 @@ def command(
     machine.prepare()
     where = machine.device(device)
     loaded = load_model(model, where)
+    loaded.require_calibration()
     found = common.read(cohort, no_cache)
     common.note_left_out(found, loaded)
     if card:

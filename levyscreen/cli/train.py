@@ -42,15 +42,15 @@ def command(
 ) -> None:
     """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept to judge it by."""
     from levyscreen import machine
-    from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
+    from levyscreen.config import PROTOCOLS, SEEDS, ModelConfig, TrainingConfig
     from levyscreen.store import CONFIG, load_model
     from levyscreen.training import member_seeds, train, train_member, train_student
 
     _refuse_unknown(decode, head, protocol)
     if members < 1 or epochs < 1:
         raise UsageError("--members and --epochs take 1 or more")
-    if not 0 <= seed < 2**63:
-        raise UsageError(f"a seed must lie between 0 and 2^63 - 1, got {seed}")
+    if not 0 <= seed < SEEDS:
+        raise UsageError(f"a seed must lie between 0 and 2^32 - 1, got {seed}")
     if teacher and (decode, head, seed, members, protocol) != ("levy", "point", 0, 1, "ours"):
         raise UsageError("a student is as its teacher: leave out --decode, --head, --seed, --members and --protocol")
     machine.prepare()

@@ -92,7 +92,7 @@ def load(
             raise ValueError("it is damaged")
         return _restored(folder / FILE, json.loads(text), tensors, fingerprint, network, optimiser, schedule)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise TrainingError(f"{folder / FILE} cannot be resumed from: {error}; train without --resume") from error
+        raise TrainingError(f"{folder / FILE} cannot be resumed from: {error}; delete it to begin anew") from error
 
 
 def _restored(
@@ -106,8 +106,8 @@ def _restored(
 ) -> tuple[Progress, dict[str, Tensor]]:
     if about["progress"]["fingerprint"] != fingerprint:
         raise TrainingError(
-            f"{path} belongs to a training with other records or settings: "
-            "give the same ones, another --out, or no --resume"
+            f"{path} belongs to a training with other records or settings: give the same ones, name another folder, or "
+            "delete it to begin anew"
         )
     try:
         network.load_state_dict(_under("network.", tensors))

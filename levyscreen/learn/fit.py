@@ -183,6 +183,7 @@ def _fingerprint(data: TrainingData, model: ModelConfig, config: TrainingConfig)
     digest = hashlib.blake2b(digest_size=16)
     settings = [model.to_json(), config.to_json(), data.preprocessor.to_json()]
     digest.update(json.dumps(settings, sort_keys=True).encode())
-    for array in (data.readings.record_id, data.readings.offsets, data.readings.value, *vars(data.split).values()):
+    r = data.readings
+    for array in (r.record_id, r.offsets, r.time, r.variable, r.value, *vars(data.split).values()):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -70,7 +70,8 @@ class Network(nn.Module):
         """The decode layer, or ModelError where it is another one and so has no signals."""
         if not isinstance(self.decode, LevyDecode):
             raise ModelError(
-                f"this model decodes by {self.config.decode}, which emits no evidence, disagreement or deviation"
+                f"this model decodes by {self.config.decode}, which emits no evidence, disagreement or deviation; "
+                "levyscreen study scores such controls"
             )
         return self.decode
 

@@ -51,7 +51,7 @@ def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
     """Runs what has no result yet, one dataset and seed; without training, what is trained."""
     dataset, seed = stage.networks.dataset.name, stage.networks.seed
     for name in [*TAUS, *TRAINED]:
-        if results.has(dataset, seed, name):
+        if results.has(dataset, seed, name, stage.networks.weights(_folder(name))):
             continue
         try:
             model = _model(stage, name)
@@ -64,15 +64,23 @@ def ablate(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
             "bits": 16 if trained.products == "bfloat16" else 32,
             "machine": machine.describe(stage.networks.device),
         }
-        results.write(dataset, seed, name, about | _figures(stage, model.network))
+        weights = stage.networks.weights(_folder(name))
+        results.write(dataset, seed, name, about | _figures(stage, model.network), weights)
         say(f"{dataset} seed {seed} {name}: done")
 
 
+def _trained(name: str) -> str:
+    """The network of a row: trained as its name says, or the default one, to be set to another rate."""
+    return "levy" if name in TAUS else name
+
+
+def _folder(name: str) -> str:
+    return f"ablations/{_trained(name)}"
+
+
 def _model(stage: Stage, name: str) -> Model:
-    """Of a row: trained as its name says, or the default one at another rate."""
-    trained = "levy" if name in TAUS else name
     epochs = math.ceil(SHARE * stage.networks.dataset.recipe.epochs)
-    model = stage.networks.model(f"ablations/{trained}", TRAINED[trained] | {"epochs": epochs})
+    model = stage.networks.model(_folder(name), TRAINED[_trained(name)] | {"epochs": epochs})
     if name in TAUS:
         model.network.levy().tau = TAUS[name]
     return model

@@ -57,7 +57,7 @@ def beyond(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
     if stage.networks.dataset.screening is None:
         del parts["coverage-screened",]
     for names, make in parts.items():
-        if all(results.has(dataset, seed, name) for name in names):
+        if all(results.has(dataset, seed, name, stage.networks.weights("levy")) for name in names):
             continue
         try:
             made = make()
@@ -65,7 +65,7 @@ def beyond(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
             say(f"{', '.join(names)} left out: {missing}")
             continue
         for name, found in zip(names, made, strict=True):
-            results.write(dataset, seed, name, found | about)
+            results.write(dataset, seed, name, found | about, stage.networks.weights("levy"))
             say(f"{dataset} seed {seed} {name}: done")
 
 

@@ -55,7 +55,8 @@ def time_all(stage: Stage, results: Results, say: Callable[[str], None] = lambda
     }
     one_pass = None  # timed in every call, since machines differ from hour to hour
     for name, way in ways.items():
-        if results.has(dataset, seed, name):
+        reads = "ensemble" if name == "ensemble" else "levy"
+        if results.has(dataset, seed, name, stage.networks.weights(reads)):
             continue
         one_pass = one_pass or _timed(ways["free"], readings)
         try:
@@ -65,9 +66,9 @@ def time_all(stage: Stage, results: Results, say: Callable[[str], None] = lambda
             continue
         say(f"{name}: {seconds:.1f} s for {len(readings)} records, {seconds / one_pass:.1f} times one pass")
         times = {"seconds": seconds, "seconds_of_one_pass": one_pass, "times": seconds / one_pass}
-        found = times | {"records": len(readings)}
         queries = len(readings) * len(asker.variable) * len(asker.time_hours)
-        results.write(dataset, seed, name, found | {"queries": queries, "machine": machine.describe(asker.device)})
+        found = times | {"records": len(readings), "queries": queries, "machine": machine.describe(asker.device)}
+        results.write(dataset, seed, name, found, stage.networks.weights(reads))
 
 
 def drawn_spread(asker: Asker, readings: Readings, draws: int) -> list[torch.Tensor]:

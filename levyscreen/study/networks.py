@@ -7,10 +7,20 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from levyscreen import outputs
 from levyscreen.config import ModelConfig, TrainingConfig
 from levyscreen.errors import UsageError
 from levyscreen.estimators.ensemble import MEMBERS
-from levyscreen.store import CONFIG, Model, has_member, load_members, load_model, shipped_folder
+from levyscreen.store import (
+    CONFIG,
+    WEIGHTS,
+    Model,
+    has_member,
+    load_members,
+    load_model,
+    member_path,
+    shipped_folder,
+)
 from levyscreen.training import finished, learning_from, member_seeds, train, train_member
 
 if TYPE_CHECKING:
@@ -83,10 +93,9 @@ class Networks:
 
     def _student(self, folder: Path) -> Model:
         self.networks("ensemble")
-        model = self.model()
-        return self._trained(
-            folder, model.network.config, *learning_from(model, self.cohort, STUDENT_EPOCHS, self.device)
-        )
+        model, others = self.model(), member_seeds(self.seed, MEMBERS)
+        learning = learning_from(model, self.cohort, STUDENT_EPOCHS, self.device, others)
+        return self._trained(folder, model.network.config, *learning)
 
     def _trained(
         self, folder: Path, sizes: ModelConfig, recipe: TrainingConfig, teacher: Teacher | None = None
@@ -112,6 +121,13 @@ class Networks:
                 raise MissingNetwork(f"{model.folder} lacks member {member} of its ensemble")
             train_member(self.cohort, model, member, self.device, True, self._watch(f"member {member}"))
         return [model.network, *load_members(model, self.device, others)]
+
+    def weights(self, kind: str) -> dict[str, str]:
+        """Digests of what `kind` is made of, by file, as far as it is there."""
+        kind, members = ("levy", member_seeds(self.seed, MEMBERS)) if kind == "ensemble" else (kind, ())
+        folder = self.path(kind)
+        files = [folder / WEIGHTS, *(member_path(folder, member) for member in members)]
+        return {f"{kind}/{file.name}": outputs.digest(file) for file in files if file.exists()}
 
     def path(self, kind: str) -> Path:
         """Where the model of a kind lies; an ensemble's first member is the point model."""

@@ -23,7 +23,8 @@ def rank(stage: Stage, results: Results, names: Sequence[str], say: Callable[[st
     """
     dataset, seed = stage.networks.dataset.name, stage.networks.seed
     for name in names:
-        if results.has(dataset, seed, name):
+        kind = ESTIMATORS[name].reads
+        if results.has(dataset, seed, name, stage.networks.weights(kind)):
             continue
         try:
             estimator = _made(stage, name)
@@ -31,7 +32,7 @@ def rank(stage: Stage, results: Results, names: Sequence[str], say: Callable[[st
             say(f"{name} left out: {missing}")
             continue
         found = _run(stage, estimator, results.study)
-        results.write(dataset, seed, name, found)
+        results.write(dataset, seed, name, found, stage.networks.weights(kind))
         say(f"{dataset} seed {seed} {name}: AUSE {found['ause']:.3f}, Spearman {found['spearman']:.3f}")
 
 

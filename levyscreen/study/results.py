@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from levyscreen import outputs
 from levyscreen.errors import LevyscreenError, UsageError
 
-FORMAT = 2
+FORMAT = 3
+NO_WEIGHTS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -25,27 +27,44 @@ class Results:
         """Where a run's result lies."""
         return self.folder / self.study / dataset / f"seed-{seed}" / f"{name}.json"
 
-    def has(self, dataset: str, seed: int, name: str) -> bool:
-        """Whether a run is done. Raises UsageError where it was of other records, LevyscreenError if it is damaged."""
+    def has(self, dataset: str, seed: int, name: str, weights: Mapping[str, str] = NO_WEIGHTS) -> bool:
+        """Whether a run is done; `weights` are digests of the networks that it would read, as far as they are there.
+
+        Raises UsageError where it was of other records or other weights, LevyscreenError if it is damaged.
+        """
         path = self.path(dataset, seed, name)
         if not path.exists():
             return False
-        if _read(path)["cohorts"] != list(self.cohorts):
+        run = _read(path)
+        if run["cohorts"] != list(self.cohorts):
             raise UsageError(f"{path} is of other records than these: delete it, or name another folder by --out")
+        if other := sorted(file for file, digest in weights.items() if run["weights"].get(file, digest) != digest):
+            raise UsageError(
+                f"{path} is of another network than {other[0]} of these: delete it, or name the folder of its own "
+                "networks by --networks, or another folder of results by --out"
+            )
         return True
 
-    def write(self, dataset: str, seed: int, name: str, found: dict[str, Any]) -> None:
-        """Keeps what a run found."""
+    def write(
+        self, dataset: str, seed: int, name: str, found: dict[str, Any], weights: Mapping[str, str] = NO_WEIGHTS
+    ) -> None:
+        """Keeps what a run found, and of which networks."""
         about = {"format": FORMAT, "study": self.study, "dataset": dataset, "seed": seed, "name": name}
-        about |= {"cohorts": self.cohorts}
+        about |= {"cohorts": self.cohorts, "weights": dict(weights)}
         outputs.write_json(self.path(dataset, seed, name), outputs.sealed(about | found))
 
     def read(self) -> list[dict[str, Any]]:
-        """Every run done so far, by dataset, name and seed. Raises LevyscreenError for a damaged file."""
-        return sorted(
-            (_read(path) for path in (self.folder / self.study).glob("*/seed-*/*.json")),
-            key=lambda run: (run["dataset"], run["name"], run["seed"]),
-        )
+        """Every run done so far, by dataset, name and seed.
+
+        Raises LevyscreenError for a damaged file, and for runs of one dataset that are not of the same records.
+        """
+        runs = {path: _read(path) for path in sorted((self.folder / self.study).glob("*/seed-*/*.json"))}
+        first: dict[str, tuple[Path, list[str]]] = {}
+        for path, run in runs.items():
+            other, cohorts = first.setdefault(run["dataset"], (path, run["cohorts"]))
+            if run["cohorts"] != cohorts:
+                raise LevyscreenError(f"{path} is of other records than {other}: no table can have both; take one away")
+        return sorted(runs.values(), key=lambda run: (run["dataset"], run["name"], run["seed"]))
 
 
 def _read(path: Path) -> dict[str, Any]:

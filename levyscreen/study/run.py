@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levyscreen import outputs
+from levyscreen.config import SEEDS
 from levyscreen.errors import UsageError
+from levyscreen.estimators.fitting import require_scikit_learn
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import datasets, figures, tables
 from levyscreen.study.ablations import ablate
@@ -59,6 +61,8 @@ def run(
     unknown = [name for name in names if name not in ESTIMATORS]
     if unknown:
         raise UsageError(f"unknown estimator '{unknown[0]}': use {', '.join(ESTIMATORS)}")
+    if request.study in RANKINGS and "density" in names:
+        require_scikit_learn("density")
     dataset = datasets.dataset(request.dataset)
     if request.study in UNTOUCHED:
         datasets.located(dataset, request.data, dataset.screening)
@@ -98,15 +102,15 @@ def report(study: str, out: Path) -> list[Path]:
 
 
 def seed_list(text: str) -> list[int]:
-    """`0`, `0,2` or `0-4`. Raises UsageError for anything else, and for a range that ends before it begins."""
+    """`0`, `0,2` or `0-4`. Raises UsageError for anything else, and for a seed that none can be."""
     seeds: list[int] = []
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")
             found = range(int(first), int(last if dash else first) + 1)
-            if not found:
+            if not found or not 0 <= found[-1] < SEEDS:
                 raise ValueError
             seeds.extend(found)
     except ValueError:
-        raise UsageError(f"seeds are numbers, by comma or as a range such as 0-4; got '{text}'") from None
+        raise UsageError(f"seeds are numbers below 2^32, by comma or as a range such as 0-4; got '{text}'") from None
     return seeds

@@ -27,7 +27,7 @@ NAME = "levy"
 def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda line: None) -> None:
     """Asks the test targets of one dataset and seed at each level of context."""
     dataset, seed = stage.networks.dataset.name, stage.networks.seed
-    if results.has(dataset, seed, NAME):
+    if results.has(dataset, seed, NAME, stage.networks.weights("levy")):
         return
     networks = {"levy": stage.networks.networks("levy")}
     estimators = {name: ESTIMATORS[name](networks) for name in SIGNALS}
@@ -49,7 +49,7 @@ def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
         "evidence_falls": bool((np.diff([level["evidence"] for level in levels]) < 0).all()),
         "machine": machine.describe(stage.networks.device),
     }
-    results.write(dataset, seed, NAME, found)
+    results.write(dataset, seed, NAME, found, stage.networks.weights("levy"))
 
 
 def _scale(validation: Answered) -> Affine:

@@ -32,7 +32,10 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert "sigma_hat by nothing: a = " in err
     reliability = frame_of(out)
     assert {"variable", "n"} <= set(reliability.columns)
-    assert list(json.loads(Path("own/calibration.json").read_text())) == ["format", "calibrations", "digest"]
+    written_by_it = json.loads(Path("own/calibration.json").read_text())
+    assert list(written_by_it) == ["format", "calibrations", "fitted_on", "digest"]
+    split = json.loads(Path("own/config.json").read_text())["training"]["split"]
+    assert written_by_it["fitted_on"] == {"records": split["validation"]}
     _, err = done("calibrate", "own", ward, "--rich", "--by", "nothing", "--level", "0.5,0.9")
     assert "rich by nothing: a = " in err
     code, _, err = run("calibrate", "own", ward, "--rich", "--signal", "sigma")
@@ -40,7 +43,6 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     assert "--rich reads all signals together: leave --signal out" in err
 
     out, err = done("evaluate", "own", ward)
-    split = json.loads(Path("own/config.json").read_text())["training"]["split"]
     assert out.startswith(f"own on ward: {len(split['test'])} records, ")
     assert "| rich, calibrated by nothing |" in out
     assert "card written" not in err
@@ -54,6 +56,14 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     done("continuum", "--grid", "1", "--variables", "HR", "--level", "0.5")
     part = Path("levyscreen-out/ward/continuum/part-00000.parquet")
     assert pd.read_parquet(part).attrs["model"] == "own"
+
+
+def test_a_control_is_said_to_emit_no_signals_whatever_is_asked_of_it(done, run, ward):
+    done("train", ward, "--epochs", "1", "--decode", "softmax", "--out", "control")
+    for command in ("evaluate", "calibrate"):
+        code, _, err = run(command, "control", "nowhere")  # before a cohort is read for nothing
+        assert code == 1
+        assert "decodes by softmax, which emits no evidence, disagreement or deviation; levyscreen study scores" in err
 
 
 @pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
@@ -79,7 +89,7 @@ def test_an_ensemble_teaches_a_student_that_screens_alone(done, run, ward):
         (["--head", "gamma"], "unknown head 'gamma': use point, nll or beta-nll"),
         (["--protocol", "none"], "unknown protocol 'none': use ours or paper"),
         (["--epochs", "0"], "--members and --epochs take 1 or more"),
-        (["--seed", "-1"], "a seed must lie between 0 and 2^63 - 1, got -1"),
+        (["--seed", "-1"], "a seed must lie between 0 and 2^32 - 1, got -1"),
         (
             ["--teacher", "physionet2012-paper", "--seed", "1"],
             "a student is as its teacher: leave out --decode, --head, --seed, --members and --protocol",

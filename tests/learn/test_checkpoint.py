@@ -162,8 +162,8 @@ def test_settings_that_came_later_leave_the_fingerprint_of_an_ordinary_training_
     }
     digest = hashlib.blake2b(json.dumps([model, training, preprocessor], sort_keys=True).encode(), digest_size=16)
     readings, split = data.readings, data.split
-    arrays = (readings.record_id, readings.offsets, readings.value, split.train, split.validation, split.test)
-    for array in arrays:
+    read = (readings.record_id, readings.offsets, readings.time, readings.variable, readings.value)
+    for array in (*read, split.train, split.validation, split.test):
         digest.update(array.tobytes())
     assert module._fingerprint(data, MODEL, TRAINING) == digest.hexdigest()
     assert TrainingConfig.from_json(training) == TRAINING
@@ -174,6 +174,12 @@ def test_a_state_of_other_records_is_refused(begun):
     other = prepare(tiny_cohort(seed=1), PROTOCOL, TRAINING.seed)
     with pytest.raises(TrainingError, match=OTHER):
         fit(other, MODEL, TRAINING, begun, CPU, resume=True)
+
+
+def test_a_state_of_the_same_values_at_other_times_is_refused(data, begun):
+    moved = replace(data, readings=replace(data.readings, time=data.readings.time / 2))
+    with pytest.raises(TrainingError, match=OTHER):
+        fit(moved, MODEL, TRAINING, begun, CPU, resume=True)
 
 
 def cut_short(file):
@@ -217,5 +223,5 @@ def of_another_version(file):
 )
 def test_a_damaged_state_is_refused_by_name(data, begun, damage):
     damage(begun / checkpoint.FILE)
-    with pytest.raises(TrainingError, match=rf"{checkpoint.FILE} cannot be resumed from: .*train without --resume"):
+    with pytest.raises(TrainingError, match=rf"{checkpoint.FILE} cannot be resumed from: .*delete it to begin anew"):
         fit(data, MODEL, TRAINING, begun, CPU, resume=True)

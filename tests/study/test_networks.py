@@ -2,11 +2,12 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
-from levyscreen.errors import UsageError
+from levyscreen.errors import TrainingError, UsageError
 from levyscreen.store import save_member
 from levyscreen.study.networks import MissingNetwork
 from levyscreen.study.stage import Stage
@@ -54,6 +55,27 @@ def test_an_ensemble_has_its_own_five_whatever_else_lies_there(stage, whole, tmp
     again = [network.state_dict()["embed.value.weight"] for network in networks.networks("ensemble")]
     assert len(five) == 5
     assert all(torch.equal(a, b) for a, b in zip(five, again, strict=True))
+
+
+def test_a_student_is_of_those_five_whatever_else_lies_there(stage, whole, tmp_path):
+    folder = shutil.copytree(stage.networks.folder, tmp_path / "runs")
+    networks = replace(stage.networks, folder=folder, training=False)
+    before = networks.model("student").digest
+    save_member(networks.path("levy"), 77, networks.model().network)
+    assert networks.model("student").digest == before
+
+
+def test_a_state_of_another_training_is_refused_by_what_one_can_do(stage, whole, tmp_path):
+    """As where a training was cut off, and the recipe was changed; `study` has no --resume."""
+    networks = replace(stage.networks, folder=Path(shutil.copytree(stage.networks.folder, tmp_path / "runs")))
+    folder = networks.path("nll")
+    for path in folder.iterdir():
+        if path.is_file():
+            path.unlink()
+    dataset = replace(networks.dataset, recipe=replace(networks.dataset.recipe, epochs=3))
+    with pytest.raises(TrainingError, match=r"nll/training/.*or delete it to begin anew") as refused:
+        replace(networks, dataset=dataset).model("nll")
+    assert "--" not in str(refused.value)
 
 
 def test_ensembles_of_two_seeds_share_no_member():

@@ -1,7 +1,11 @@
 """A study on a made-up cohort with tiny networks: what it finds, how it goes on, what it refuses."""
 
+import shutil
+import sys
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,15 +19,16 @@ from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
-from levyscreen.learn.data import prepare
+from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.model.network import build
 from levyscreen.records.batches import Batcher
-from levyscreen.study import ablations, run, stress, tables
+from levyscreen.study import ablations, ranking, run, stress, tables
 from levyscreen.study.answers import Questions
 from levyscreen.study.continuum import dropped_spread, time_all
 from levyscreen.study.networks import Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
+from levyscreen.study.stage import Stage
 from tests.learn.tiny import tiny_cohort
 from tests.study.tiny import CPU, SIZES, tiny_stage
 
@@ -32,10 +37,23 @@ def test_a_study_has_a_result_for_every_estimator(whole):
     assert {r["name"] for r in whole.read()} == set(ESTIMATORS)
 
 
-def test_every_estimator_is_asked_the_same_targets(whole, stage):
-    test = stage.training.part(stage.training.split.test)
-    targets = int(stage.training.targets(test, 0).sum())
-    assert {r["queries"] for r in whole.read()} == {targets}
+def test_every_estimator_is_asked_the_same_targets_those_that_the_seed_hides(stage, tmp_path, monkeypatch):
+    asked, answer = [], ranking.answer
+    fields = attrgetter("record", "variable", "truth")
+
+    def spy(estimator, questions):
+        answered = answer(estimator, questions)
+        asked.append((questions is stage.test, sorted(zip(*(x.tolist() for x in fields(answered)), strict=True))))
+        return answered
+
+    monkeypatch.setattr(ranking, "answer", spy)
+    rank(stage, Results(tmp_path, "interpolation"), ["deviation", "softmax-dispersion", "ensemble", "gap-any-variable"])
+    part = stage.training.part(stage.training.split.test)
+    hidden = stage.training.targets(part, epoch_seed(stage.networks.seed, 0))
+    record = np.repeat(np.arange(len(part)), part.lengths)
+    expected = zip(*(x[hidden].tolist() for x in (record, part.variable, part.value)), strict=True)
+    assert len(asked) == 8
+    assert [targets for of_test, targets in asked if of_test] == [sorted(expected)] * 4
 
 
 def test_readers_of_one_network_are_scored_on_the_same_errors(whole):
@@ -180,7 +198,7 @@ def test_seeds_are_one_several_or_a_range(text, seeds):
     assert run.seed_list(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["all", "4-0", "0,", "0-", "-1", "1-2-3"])
+@pytest.mark.parametrize("text", ["all", "4-0", "0,", "0-", "-1", "1-2-3", "4294967296", "0-99999999999"])
 def test_seeds_that_are_none_are_refused(text):
     with pytest.raises(UsageError, match=f"seeds are numbers.*'{text}'"):
         run.seed_list(text)
@@ -301,6 +319,38 @@ def test_a_study_of_an_untouched_cohort_is_refused_before_anything_is_trained_fo
 def test_estimators_of_a_study_that_has_its_own_rows_are_refused(tmp_path, study):
     with pytest.raises(UsageError, match=f"--estimators is for interpolation and cohort; {study} has its own rows"):
         run.run(asked_of(tmp_path, study, estimators=["deviation"]), CPU, False, print)
+
+
+def test_a_missing_scikit_learn_is_said_before_anything_is_read_or_trained(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setattr(run.datasets, "read", lambda dataset, data, path: pytest.fail("read"))
+    with pytest.raises(UsageError, match="density needs scikit-learn: pip install"):
+        run.run(asked_of(tmp_path, "interpolation", "ushcn"), CPU, True, print)
+
+
+def test_results_of_two_seeds_and_two_cohorts_make_no_table(tmp_path):
+    for seed, cohort in enumerate(("one", "one", "another")):
+        Results(tmp_path, "stress", (cohort,)).write("ushcn", seed, "levy", {})
+    with pytest.raises(LevyscreenError, match=r"seed-2/levy\.json is of other records than .*seed-0/levy\.json"):
+        Results(tmp_path, "stress").read()
+
+
+@pytest.mark.parametrize("name", ["deviation", "ensemble", "nll"])
+def test_results_of_other_networks_are_not_taken_for_these(stage, whole, tmp_path, name):
+    """As after a training made anew, or with another folder of networks; one that is not there says nothing."""
+    results = Results(tmp_path, "interpolation")
+    rank(stage, results, [name])
+    networks = replace(stage.networks, folder=Path(shutil.copytree(stage.networks.folder, tmp_path / "other")))
+    rank(Stage(networks, stage.data), results, [name])
+    kind = ESTIMATORS[name].reads
+    file = networks.path(kind) / ("member-302.safetensors" if kind == "ensemble" else "model.safetensors")
+    file.write_bytes(b"other weights")
+    with pytest.raises(
+        UsageError, match=rf"{name}\.json is of another network than .*/{file.name} of these: .*--networ"
+    ):
+        rank(Stage(networks, stage.data), results, [name])
+    file.unlink()
+    rank(Stage(networks, stage.data), results, [name])
 
 
 def test_results_of_other_records_are_not_taken_for_these(tmp_path, monkeypatch):
