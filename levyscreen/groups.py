@@ -161,7 +161,7 @@ def coverage_table(told: Told, intervals: Sequence[Limits], groups: Mapping[str,
     for interval in intervals:
         for row in coverage_by_group(told, interval, groups)["groups"]:
             by, group = row["by"], row["group"]
-            about = {"by": by, "group": group, "n": row["n"], "patients": row["patients"], "mae": float(mae[by][group])}
+            about = {"by": by, "group": group, "n": row["n"], "patients": row["clusters"], "mae": float(mae[by][group])}
             percent = f"{100 * interval.level:g}"
             values = {f"coverage_{percent}": row["coverage"], f"error_{percent}": row["coverage_se"]}
             found.setdefault((by, group), about).update(values)
@@ -177,7 +177,7 @@ def _row(
 ) -> dict[str, Any]:
     patient, variables = told.patient[chosen], interval.noise.shape[1]
     n = len(patient)
-    found: dict[str, Any] = {"n": n, "patients": len(np.unique(patient))}
+    found: dict[str, Any] = {"n": n, "clusters": len(np.unique(patient))}
     for name, values in (("coverage", ~(below | above)), ("below", below), ("above", above)):
         found[name] = float(values[chosen].mean())
         found[f"{name}_se"] = clustered_error(values[chosen], patient)

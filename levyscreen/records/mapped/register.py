@@ -14,7 +14,6 @@ from levyscreen.records.physionet2012 import EXAMPLES
 from levyscreen.types import LineClass
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
-_SIGNED = re.compile(r"-?[0-9]{1,18}")
 HASH_DIGITS = 15  # what commands that name a record take
 NONE_YET = np.iinfo(np.int64)
 REFUSED = np.dtype([("record", "i4"), ("file", "i4"), ("row", "i4"), ("line_class", "u1")])
@@ -28,6 +27,13 @@ def number_of(label: str) -> int:
         int.from_bytes(hashlib.blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest())
         % 10**HASH_DIGITS
     )
+
+
+def subject_of(label: str) -> int:
+    """A subject's number, which others know it by: any whole number that 64 bits hold is itself."""
+    if re.fullmatch(r"-?[0-9]{1,19}", label) and NONE_YET.min < int(label) < NONE_YET.max:
+        return int(label)
+    return number_of(label)
 
 
 class Register:
@@ -60,7 +66,7 @@ class Register:
 
     def see_subjects(self, record: NDArray[np.int64], subject: Words) -> None:
         """The subject of each row's record, (N,) both; rows of no record have -1."""
-        numbers = np.array([int(w) if _SIGNED.fullmatch(w) else number_of(w) for w in subject.words])
+        numbers = np.array([subject_of(word) for word in subject.words])
         there = (record >= 0) & np.array([bool(w) for w in subject.words])[subject.which]
         self._subject.take(record[there], numbers[subject.which][there], len(self.labels))
 

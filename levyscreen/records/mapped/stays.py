@@ -101,9 +101,13 @@ class _Records:
         if how == "admission":
             return np.zeros(len(records))
         if how == "first":
-            first = np.full(len(records), np.inf)
+            first, kept = np.full((2, len(records)), np.inf)
             read = rows["target"] < len(self.mapping.variables)
             np.minimum.at(first, place[read], rows["time"][read])
+            classes, _ = self.mapping.variables.judge(np.where(read, rows["target"], 0), rows["value"])
+            read &= np.isin(classes, (LineClass.READING, LineClass.REPAIRED))  # -1 for "missing" begins no stay
+            np.minimum.at(kept, place[read], rows["time"][read])
+            first = np.where(np.isinf(kept), first, kept)
             return np.where(np.isinf(first), NOWHEN, first)  # a record without a reading: empty, whenever it began
         found = self.origin[records]
         return np.where(np.isinf(found), np.nan, found)

@@ -118,6 +118,9 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
             f"a folder {MEDS_DATA} with {PARQUET} files" if kind == "meds" else f"{', '.join(DELIMITERS)} or {PARQUET}"
         )
         raise CohortError(f"{source}: no table there; a source is {wanted}")
+    names = {file.name for file in files}
+    if twice := [name for name in sorted(names) if f"{name}{PACKED}" in names]:
+        raise CohortError(f"{source}: holds {twice[0]} twice, once packed as {twice[0]}{PACKED}: take one of them away")
     endings = sorted({file.ending for file in files})
     if len(endings) > 1:
         raise CohortError(
@@ -167,12 +170,14 @@ class TableReader:
         self.columns = self._columns()
 
     def _columns(self) -> list[str]:
-        if self.file.ending == PARQUET:
-            return list(self._parquet().schema_arrow.names)
-        found = self.first_row if self.form.header is None else list(self.form.header)
+        parquet = self.file.ending == PARQUET
+        if parquet:
+            found = list(self._parquet().schema_arrow.names)
+        else:
+            found = self.first_row if self.form.header is None else list(self.form.header)
         twice = sorted({name for name in found if found.count(name) > 1 and name})
         if twice:
-            called = "a column" if _may_be_values(found) else f"the column {twice[0]!r}"
+            called = "a column" if not parquet and _may_be_values(found) else f"the column {twice[0]!r}"
             raise CohortError(f"{self.file.path}: has {called} twice: rename one of them")
         return found
 
