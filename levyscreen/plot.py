@@ -81,7 +81,7 @@ def ask(
 ) -> list[Panel]:
     """What `draw` draws, one panel a variable, in the order of `variables`; raises the same."""
     preprocessor = model.preprocessor
-    record = preprocessor.apply(cohort).take(np.array([_row(cohort, model, record_id)]))
+    record = _record(cohort, model, record_id)
     names = tuple(dict.fromkeys(variables)) if variables else most_read(record, preprocessor)
     settings = ContinuumSettings(grid=GRID, variables=names, level=level, with_deviation=True)
     timeline = Asker(model, settings, torch.device(device)).ask(record)
@@ -102,10 +102,10 @@ def ask(
     return panels
 
 
-def _row(cohort: Cohort, model: Model, record_id: int) -> int:
-    """Row of the record. Raises UsageError, without the id, where it cannot be asked."""
+def _record(cohort: Cohort, model: Model, record_id: int) -> Readings:
+    """The readings of the record. Raises UsageError, without the id, where it cannot be asked."""
     rows = np.flatnonzero(cohort.records.column("record_id").fill_null(-1).to_numpy() == record_id)
-    files, problems = (cohort.records.column(name).take(rows).to_pylist() for name in ("file", "problem"))
+    problems = cohort.records.column("problem").take(rows).to_pylist()
     readable = [int(row) for row, problem in zip(rows, problems, strict=True) if problem is None]
     if record_id < 0 or not len(rows):
         raise UsageError(
@@ -113,14 +113,15 @@ def _row(cohort: Cohort, model: Model, record_id: int) -> int:
             "prints; another cohort is named by --cohort"
         )
     if not readable:
-        raise UsageError(f"{files[0]} is unreadable: {problems[0]}")
+        raise UsageError(f"this record is unreadable: {problems[0]}")
+    record = model.preprocessor.apply(cohort.part(readable[0], readable[0] + 1))
     least = model.preprocessor.protocol.min_readings
-    if model.preprocessor.apply(cohort).distinct[readable[0]] < least:
+    if record.distinct[0] < least:
         raise UsageError(
             f"this record has fewer than {least} readings, too few for model {model.name} to claim an uncertainty: "
             "choose one whose status is scored"
         )
-    return readable[0]
+    return record
 
 
 def most_read(record: Readings, preprocessor: Preprocessor) -> tuple[str, ...]:

@@ -247,6 +247,8 @@ class _Collector:
     def query_frame(self) -> pd.DataFrame | None:
         if self.parts is None:
             return None
+        if not self.parts:  # no record could be asked
+            return schema.QUERIES.empty_table().to_pandas()
         frame = pd.concat(self.parts, ignore_index=True)
         return frame.sort_values(["record_id", "variable", "time_hours"], kind="stable", ignore_index=True)
 

@@ -28,8 +28,12 @@ _NAME = re.compile(r"\..+\.([0-9]+)@(.+)\.tmp")
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` to write to; renamed to it on success, removed on any failure.
 
-    A device or a pipe is written to as it is: a rename would put a file in its place.
+    A link stays, and what it leads to is replaced. A device or a pipe is written to as it is, and so is what stands for
+    an open file, such as /dev/stdout: a rename would put a file in its place.
     """
+    stands_for_another = path.absolute().parts[:2] in (("/", "dev"), ("/", "proc"))
+    if path.is_symlink() and not stands_for_another:
+        path = Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.{_owner()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise LevyscreenError(f"folder {path.parent} could not be made: {error.strerror or error}") from error
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
+        if stands_for_another or (path.exists() and not (path.is_file() or path.is_dir())):
             yield path
             return
         with undoing(lambda: temporary.unlink(missing_ok=True)):

@@ -134,12 +134,24 @@ def test_a_record_with_too_few_readings_is_refused(model):
         draw(cohort_of([FEW]), model, 1)
 
 
-def test_an_unreadable_record_is_refused_with_its_file_and_problem(model):
+def test_an_unreadable_record_is_refused_with_its_problem_and_without_its_name(model):
     cohort = cohort_of([FEW])
     column = cohort.records.schema.get_field_index("problem")
     records = cohort.records.set_column(column, cohort.records.schema.field(column), pa.array(["not text"]))
-    with pytest.raises(UsageError, match=r"1\.txt is unreadable: not text"):
+    with pytest.raises(UsageError, match=r"^this record is unreadable: not text$"):
         draw(replace(cohort, records=records), model, 1)
+
+
+def test_only_the_record_that_is_drawn_is_read(cohort, model, monkeypatch):
+    asked, apply = [], Preprocessor.apply
+
+    def spy(self, part):
+        asked.append(len(part))
+        return apply(self, part)
+
+    monkeypatch.setattr(Preprocessor, "apply", spy)
+    draw(cohort, model, 4)
+    assert asked == [1]
 
 
 def test_a_model_without_calibration_or_level_is_refused(cohort, model):

@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +67,29 @@ def test_a_failed_write_leaves_the_old_file_and_says_which(tmp_path):
         fail()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, there):
+    (tmp_path / "disk").mkdir()
+    target, link = tmp_path / "disk/target.csv", tmp_path / "link.csv"
+    if there:
+        target.write_text("old")
+    link.symlink_to(target)
+    with replacing(link) as name:
+        name.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert list((tmp_path / "disk").iterdir()) == [target]
+
+
+def test_what_stands_for_an_open_file_is_written_to(tmp_path):
+    with (tmp_path / "out.txt").open("w") as file:
+        before = os.fstat(file.fileno()).st_ino
+        with replacing(Path(f"/proc/self/fd/{file.fileno()}")) as name:
+            name.write_text("rows")
+    assert (tmp_path / "out.txt").read_text() == "rows"
+    assert (tmp_path / "out.txt").stat().st_ino == before
 
 
 def test_a_pipe_is_written_to_and_not_replaced_by_a_file(tmp_path):

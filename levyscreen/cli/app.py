@@ -79,6 +79,7 @@ def settings(
 def main() -> None:
     """Entry point: errors that were meant, or of a lack of room, become one line on stderr, others their places."""
     crash.prepare()
+    os.environ.pop("LEVYSCREEN_VERSION", None)  # whoever sets it means the package, not what to print
     try:
         app()
     except UsageError as error:

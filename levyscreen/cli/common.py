@@ -62,17 +62,36 @@ def model_name(name: str | None, protocol: str | None) -> str:
     return name or ("physionet2012-paper" if protocol == "paper" else "physionet2012")
 
 
+def require_protocol(model: Model, protocol: str | None) -> None:
+    """Raises UsageError where another protocol is asked for than the model was trained by."""
+    own = model.preprocessor.protocol.name
+    if protocol not in (None, own):
+        raise UsageError(f"{model.name} was trained by the protocol '{own}': leave --protocol out, or --model")
+
+
 def read(path: Path, no_cache: bool = False) -> Cohort:
     """Reads a cohort, its notes to stderr."""
-    from levyscreen.records.archives import passed_over
     from levyscreen.records.cache import read_cohort
-    from levyscreen.records.parquet import is_parquet_cohort
 
     cohort = read_cohort(path, cache=not no_cache)
-    also = None if is_parquet_cohort(path) else passed_over(path)
+    also = _passed_over(path)
     for note in (*cohort.notes, *([also] if also else [])):
         stderr(f"note: {note}")
     return cohort
+
+
+def _passed_over(path: Path) -> str | None:
+    from levyscreen.records import archives
+    from levyscreen.records.mapped import tables
+    from levyscreen.records.mapped.mapping import is_mapping, read_mapping
+    from levyscreen.records.parquet import is_parquet_cohort
+
+    if is_parquet_cohort(path):
+        return None
+    if is_mapping(path):
+        mapping = read_mapping(path)
+        return tables.passed_over(mapping.source, mapping.kind)
+    return archives.passed_over(path)
 
 
 def note_left_out(cohort: Cohort, model: Model) -> None:

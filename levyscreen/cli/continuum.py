@@ -46,9 +46,11 @@ def command(
     machine.prepare()
     if cohort is None:
         last = common.recall()
-        cohort, protocol = Path(last["cohort"]), protocol or last["protocol"]
-        model = model or (last["model"] if protocol == last["protocol"] else None)
-        common.stderr(f"the cohort last screened from this folder: {cohort}")
+        cohort, same = Path(last["cohort"]), protocol is None or protocol == (last["protocol"] or "ours")
+        model, protocol = model or (last["model"] if same else None), protocol or last["protocol"]
+        common.stderr(
+            f"the cohort last screened from this folder: {cohort}, by model {common.model_name(model, protocol)}"
+        )
     chosen = _ids(records)
     settings = ContinuumSettings(grid, common.strings(variables), level, deviation, half)
     start = time.perf_counter()
@@ -56,6 +58,7 @@ def command(
     ingested = time.perf_counter()
     where = machine.device(device)
     loaded = load_model(common.model_name(model, protocol), where)
+    common.require_protocol(loaded, protocol)
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
     common.note_left_out(found, loaded)
     folder = out or common.OUT / found.name

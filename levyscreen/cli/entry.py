@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -22,10 +23,18 @@ SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
 
 def main() -> None:
     """The `levyscreen` command."""
+    _open_standard_streams()
     stop_cleanly()
     from levyscreen.cli.app import main as run
 
     run()
+
+
+def _open_standard_streams() -> None:
+    """Of a standard stream that the caller had closed, nothing: else the next file that is opened takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (as long as the process)
 
 
 def stop_cleanly() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from levyscreen.cli import common
-from levyscreen.errors import UsageError
+from levyscreen.errors import CohortError, UsageError
 
 NAMED_FOLDERS = 3
 
@@ -74,7 +74,9 @@ def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     from levyscreen.names import file_name
     from levyscreen.records.mapped.tables import is_table
 
-    if not is_table(cohort) and cohort.exists() and not cohort.name.lower().endswith((".txt", ".txt.gz")):
+    if not cohort.exists():
+        raise CohortError(f"{cohort}: no such file or folder")
+    if not is_table(cohort) and not cohort.name.lower().endswith((".txt", ".txt.gz")):
         raise UsageError(f"{cohort} is no table{_what_then(cohort)}")
     if output is not None and str(output) == "-":
         return None

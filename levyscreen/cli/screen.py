@@ -22,6 +22,7 @@ REJECTED_INPUT = 3
 
 
 def command(
+    context: typer.Context,
     cohort: CohortPath,
     model: ModelName = None,
     top_decile: Annotated[bool, typer.Option("--top-decile", help="Flag and print the least trusted tenth.")] = False,
@@ -52,7 +53,7 @@ def command(
     and timestamps.
     """
     if top_decile and flag is not None:
-        raise UsageError("--top-decile flags a tenth: give either it or --flag")
+        top_decile, flag = _typed_of(context, top_decile, flag)
     common.data_format(format, output)
     from levyscreen import machine
     from levyscreen.screen import ScreenSettings
@@ -66,6 +67,7 @@ def command(
     ingested = time.perf_counter()
     where = machine.device(device)
     loaded = load_model(name, where)
+    common.require_protocol(loaded, protocol)
     times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
     common.note_left_out(records, loaded)
     common.note_met(records, loaded)
@@ -73,6 +75,7 @@ def command(
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
     _write(screening, records, folder, times, comparison is not None)
     _report(screening, comparison, records, folder)
+    _note_former(folder, screening)
     from levyscreen.report.screened import note
 
     note(folder, cohort, _reference(loaded, name), protocol, sys.argv[1:], comparison is not None)
@@ -83,8 +86,17 @@ def command(
     from levyscreen.report.tables import scores_table
 
     common.write_frame(frame, format, output, lambda: scores_table(frame, screening.scores, screening.signal))
-    if strict and (records.rejects.num_rows or (screening.scores["status"] == "unreadable").any()):
+    if strict and (records.rejected or (screening.scores["status"] == "unreadable").any()):
         raise typer.Exit(REJECTED_INPUT)
+
+
+def _typed_of(context: typer.Context, top_decile: bool, flag: float) -> tuple[bool, float | None]:
+    """The one of the two that was typed, where the other is a default of the settings file or the environment."""
+    sources = (context.get_parameter_source(name) for name in ("top_decile", "flag"))
+    typed = [source is not None and source.name == "COMMANDLINE" for source in sources]
+    if typed[0] == typed[1]:
+        raise UsageError("--top-decile flags a tenth: give either it or --flag")
+    return (True, None) if typed[0] else (False, flag)
 
 
 def _run(
@@ -132,9 +144,6 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
         "queries.parquet": screening.queries is not None,
         "comparison.csv": compared,
     }
-    for name, written in optional.items():
-        if not written and (folder / name).is_file():  # another screening's, which would be taken for this one's
-            (folder / name).unlink()
     table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
     outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
     outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
@@ -146,6 +155,23 @@ def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, 
     peak = machine.peak_memory_bytes()
     screening.timing.update(times, write_s=time.perf_counter() - start, peak_memory_bytes=peak)
     outputs.write_json(folder / "timing.json", screening.timing)
+    for name, written in optional.items():  # last: a screening that could not be written leaves the former one whole
+        if not written and (folder / name).is_file():  # another screening's, which would be taken for this one's
+            (folder / name).unlink()
+
+
+def _note_former(folder: Path, screening: Screening) -> None:
+    """Says what lies there of something else: these files are for whoever made them to take away."""
+    import json
+
+    import pyarrow.parquet as pq
+
+    if (folder / "report.html").is_file():
+        common.stderr(f"note: {folder / 'report.html'} is of a former screening: levyscreen report writes it anew")
+    for part in sorted((folder / "continuum").glob("part-*.parquet"))[:1]:
+        about = json.loads((pq.read_schema(part).metadata or {}).get(b"levyscreen", b"{}"))
+        if any(about.get(key) != screening.provenance[key] for key in ("cohort_fingerprint", "model_digest")):
+            common.stderr(f"note: {part.parent} is of another cohort or model: levyscreen continuum writes it anew")
 
 
 def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path) -> None:

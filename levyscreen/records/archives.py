@@ -94,8 +94,29 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     return Source(where, file_name(where.name[: -len(ending)] or where.name), (stamp,), is_archive=True)
 
 
-def read_source(source: Source) -> Iterator[RecordFile]:
+@dataclass
+class Others:
+    """What an archive holds besides record files; hidden files aside."""
+
+    files: int = 0
+    one: str = ""
+
+    def see(self, path: str) -> None:
+        """A file that is no record."""
+        if not _is_hidden(path):
+            self.files, self.one = self.files + 1, self.one or path
+
+    def note(self, source: Source) -> list[str]:
+        """What to say of them: nothing, or one line."""
+        if not self.files:
+            return []
+        return [_not_read(f"{self.files} file{'s' * (self.files != 1)}", source.path.name, self.one)]
+
+
+def read_source(source: Source, others: Others | None = None) -> Iterator[RecordFile]:
     """Each record file of a cohort, one at a time; a file that cannot be read comes with its problem.
+
+    `others` sees what else is in an archive; of a folder see `passed_over`.
 
     Raises CohortError if the archive is damaged, not to be trusted, too large, or holds no record file.
     """
@@ -104,7 +125,7 @@ def read_source(source: Source) -> Iterator[RecordFile]:
         return
     members = _zip_members if source.path.name.lower().endswith(".zip") else _tar_members
     empty = True
-    for record in members(source.path):
+    for record in members(source.path, others or Others()):
         empty = False
         yield record
     if empty:
@@ -113,7 +134,11 @@ def read_source(source: Source) -> Iterator[RecordFile]:
 
 def is_record_name(path: str) -> bool:
     """Whether a member's path names a record file: *.txt, neither hidden nor a macOS companion (._*)."""
-    return path.endswith(".txt") and not any(p.startswith(".") and p != "." for p in path.split("/"))
+    return path.endswith(".txt") and not _is_hidden(path)
+
+
+def _is_hidden(path: str) -> bool:
+    return any(p.startswith(".") and p != "." for p in path.split("/"))
 
 
 def passed_over(folder: Path) -> str | None:
@@ -128,11 +153,12 @@ def passed_over(folder: Path) -> str | None:
     counts = [f"{len(of)} {what}{'s' * (len(of) != 1)}" for what, of in (("file", files), ("folder", folders)) if of]
     if not counts:
         return None
-    where, one = printable(folder.resolve().name), printable((files + folders)[0])
-    return (
-        f"{' and '.join(counts)} in {where} not read, such as {one}: "
-        "record files are named like 132539.txt, and lie in the folder itself"
-    )
+    note = _not_read(" and ".join(counts), folder.resolve().name, (files + folders)[0])
+    return f"{note}, and lie in the folder itself"
+
+
+def _not_read(what: str, where: str, one: str) -> str:
+    return f"{what} in {printable(where)} not read, such as {printable(one)}: record files are named like 132539.txt"
 
 
 # Folders ------------------------------------------------------------------------------------------------------------
@@ -266,7 +292,7 @@ def _unpacked(path: Path) -> Iterator[_Bounded]:
             yield _Bounded(cast(IO[bytes], stream), path)
 
 
-def _tar_members(path: Path) -> Iterator[RecordFile]:
+def _tar_members(path: Path, others: Others) -> Iterator[RecordFile]:
     try:
         with _unpacked(path) as stream, tarfile.open(fileobj=cast(IO[bytes], stream), mode="r:") as archive:
             while (member := archive.next()) is not None:
@@ -276,6 +302,8 @@ def _tar_members(path: Path) -> Iterator[RecordFile]:
                 if member.isreg() and is_record_name(member.name):
                     stream.allow(MAX_RECORD_BYTES)
                     yield _tar_record(archive, member)
+                elif member.isreg():
+                    others.see(member.name)
                 stream.allow(MAX_HEADERS)
             stream.finish()
     except (tarfile.TarError, *_DAMAGE) as error:
@@ -293,7 +321,7 @@ def _tar_record(archive: tarfile.TarFile, member: tarfile.TarInfo) -> RecordFile
     return RecordFile(name, data, path=member.name)
 
 
-def _zip_members(path: Path) -> Iterator[RecordFile]:
+def _zip_members(path: Path, others: Others) -> Iterator[RecordFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
@@ -308,6 +336,8 @@ def _zip_members(path: Path) -> Iterator[RecordFile]:
                     yield _zip_record(archive, member, inside)
                 else:
                     _check_name(archive, member)
+                    if not member.is_dir():
+                        others.see(inside)
     except (zipfile.BadZipFile, NotImplementedError, *_DAMAGE) as error:
         raise CohortError(f"{path}: cannot be read as a zip archive, it is damaged or cut short") from error
 

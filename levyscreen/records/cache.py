@@ -19,7 +19,7 @@ from pathlib import Path
 import platformdirs
 
 from levyscreen.errors import CohortError
-from levyscreen.records.archives import Source, Stamp, open_source, read_source
+from levyscreen.records.archives import Others, Source, Stamp, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.mapped.mapping import Mapping, is_mapping, read_mapping
@@ -111,7 +111,9 @@ def _kept_or_read(source: Source, variables: VariableSet, cache: bool, read: Cal
 
 
 def _read(source: Source, variables: VariableSet) -> Cohort:
-    return assemble(read_parts(read_source(source), variables), source.name, variables)
+    others = Others()
+    cohort = assemble(read_parts(read_source(source, others), variables), source.name, variables)
+    return replace(cohort, notes=(*cohort.notes, *others.note(source)))
 
 
 def _settled(listing: Callable[[], Source]) -> Source:

@@ -88,7 +88,7 @@ class Cohort:
     lines: LineStore  # N numeric lines of known variables
     rejects: pa.Table  # schema.REJECTS
     notes: tuple[str, ...] = ()  # what is odd about the cohort as a whole, for instance two files of one record
-    unread: int = 0  # rows of mapped texts that are malformed, and so of no record
+    unread: int = 0  # of mapped tables: malformed rows, and values of rows that name no record; so of nobody
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -97,6 +97,12 @@ class Cohort:
         """How many lines are of a class, those of no record among them."""
         found = pc.sum(self.records.column(count_column(line_class))).as_py() or 0
         return found + self.unread if line_class == LineClass.MALFORMED else found
+
+    @property
+    def rejected(self) -> bool:
+        """Whether a line was rejected; a repaired one is used."""
+        classes = pc.unique(self.rejects.column("line_class")).to_pylist()
+        return self.unread > 0 or any(name != LineClass.REPAIRED.name.lower() for name in classes)
 
     def part(self, start: int, stop: int) -> Cohort:
         """The records start:stop (as in a slice) as a cohort in memory.

@@ -22,7 +22,7 @@ _BYTE_BLANKS = BLANKS.encode()
 
 # Two digits of hours, or three where a stay is that long; [0-9] because \d also takes Arabic digits.
 _TIME = re.compile(r"([0-9]{2,3}):([0-5][0-9])")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
 FINE = LineClass.READING  # no objection to a field

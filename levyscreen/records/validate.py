@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from levyscreen.config import OURS, PAPER
-from levyscreen.records.cohort import WINDOW_RECORDS, Cohort
+from levyscreen.records.cohort import WINDOW_RECORDS, Cohort, NumericLines
 from levyscreen.schema import COUNTED_CLASSES
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
@@ -29,7 +29,7 @@ MEANINGS = {
     LineClass.NOT_FINITE: "not finite: NaN, infinite or too large",
     LineClass.BAD_TIME: "no time that can be read",
     LineClass.OUTSIDE_STAY: "before the start or after the end of the stay",
-    LineClass.MALFORMED: "another number of fields than the header, or not to be told apart",
+    LineClass.MALFORMED: "another number of fields than the header, not to be told apart, or of no record",
 }
 
 
@@ -58,7 +58,7 @@ def summarise(cohort: Cohort) -> Summary:
     return Summary(
         classes=_by_class(cohort),
         variables=_by_variable(cohort.variables, tally),
-        records=_by_status(np.concatenate(tally.readings), unreadable),
+        records=_by_status(np.concatenate(tally.readings), np.concatenate(tally.distinct), unreadable),
         problems=cohort.records.select(["file", "problem"]).filter(unreadable).to_pandas(),
         same_time=tally.same_time,
         notes=(*cohort.notes, *_oddities(cohort.variables, tally)),
@@ -70,6 +70,7 @@ class _Tally:
     """What is counted of some records, R in all, of V variables."""
 
     readings: list[NDArray[np.int64]]  # (R,) together: readings of each record
+    distinct: list[NDArray[np.int64]]  # (R,) together: without repetitions
     lines: NDArray[np.int64]  # (V, 4): numeric lines by variable and class
     records: NDArray[np.int64]  # (V,): records that have a reading of the variable
     zeros: NDArray[np.int64]  # (V,): zeros that are implausible
@@ -81,6 +82,7 @@ class _Tally:
         """Of the records of both."""
         return _Tally(
             readings=self.readings + other.readings,
+            distinct=self.distinct + other.distinct,
             lines=self.lines + other.lines,
             records=self.records + other.records,
             zeros=self.zeros + other.zeros,
@@ -107,6 +109,7 @@ def _tallied(part: Cohort) -> _Tally:
     columns = (record, lines.time_hours, lines.variable)
     return _Tally(
         readings=[np.bincount(record[usable], minlength=len(part))],
+        distinct=[_distinct(record, lines, value, usable, len(part))],
         lines=by_class.reshape(-1, 4),
         records=(seen.reshape(-1, len(variables)) > 0).sum(axis=0),
         zeros=np.bincount(lines.variable[zero], minlength=len(variables)),
@@ -116,20 +119,32 @@ def _tallied(part: Cohort) -> _Tally:
     )
 
 
+def _distinct(
+    record: NDArray[np.int64],
+    lines: NumericLines,
+    value: NDArray[np.float64],
+    usable: NDArray[np.bool_],
+    records: int,
+) -> NDArray[np.int64]:
+    """Readings of each record that do not repeat the one before, (R,), as `Readings.distinct` has them."""
+    columns = [column[usable] for column in (record, lines.time_hours, lines.variable, value)]
+    repeated = np.logical_and.reduce([c[1:] == c[:-1] for c in columns])
+    return np.bincount(columns[0][1:][~repeated], minlength=records) + np.bincount(columns[0][:1], minlength=records)
+
+
 def _by_class(cohort: Cohort) -> pd.DataFrame:
     lines = [cohort.count(c) for c in COUNTED_CLASSES]
     names = [c.name.lower() for c in COUNTED_CLASSES]
     return pd.DataFrame({"line_class": names, "lines": lines, "meaning": [MEANINGS[c] for c in COUNTED_CLASSES]})
 
 
-def _by_status(readings: NDArray[np.int64], unreadable: NDArray[np.bool_]) -> pd.DataFrame:
-    n = readings[~unreadable]
-    usual = (n >= FEWEST) & (n <= LONGEST)
+def _by_status(readings: NDArray[np.int64], distinct: NDArray[np.int64], unreadable: NDArray[np.bool_]) -> pd.DataFrame:
+    n, few = readings[~unreadable], distinct[~unreadable] < FEWEST
     rows = [
         ("empty", "0", n == 0),
-        ("too_few", f"1 to {FEWEST - 1}", (n > 0) & (n < FEWEST)),
-        ("scored", f"{FEWEST} to {LONGEST}", usual),
-        ("scored", f"more than {LONGEST}", n > LONGEST),
+        ("too_few", f"1 to {FEWEST - 1}", few & (n > 0)),
+        ("scored", f"{FEWEST} to {LONGEST}", ~few & (n <= LONGEST)),
+        ("scored", f"more than {LONGEST}", ~few & (n > LONGEST)),
         ("unreadable", "", unreadable),
     ]
     return pd.DataFrame([(s, r, int(hit.sum())) for s, r, hit in rows], columns=["status", "readings", "records"])

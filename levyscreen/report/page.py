@@ -13,7 +13,7 @@ import torch
 from levyscreen import outputs
 from levyscreen.errors import UsageError
 from levyscreen.names import printable
-from levyscreen.report import curves, rejected, who
+from levyscreen.report import curves, rejected, tables, who
 from levyscreen.report.asking import Asked, ask_again, refuse_another
 from levyscreen.report.timelines import courses, picture
 
@@ -76,6 +76,7 @@ def report(
         flagged=_flagged(screened, pictures),
         reasons=REASONS,
         level=LEVEL,
+        in_deviations=tables.in_deviations(screened.provenance["signal"]),
         met=model.met(cohort.fingerprint),
         ranking=curves.ranking(asked, scored),
         intervals=curves.intervals(asked, model.require_calibration()),

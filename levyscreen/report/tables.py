@@ -48,7 +48,7 @@ def scores_table(shown: pd.DataFrame, scores: pd.DataFrame, signal: str) -> Scor
     flagged, scored = int(scores["flagged"].sum()), int((scores["status"] == "scored").sum())
     not_ranked = len(scores) - scored
     title = f"{flagged} of {scored} ranked records flagged, {not_ranked} not ranked; signal: {signal}"
-    return ScoresTable(shown, title)
+    return ScoresTable(shown, title, signal)
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class ScoresTable:
 
     shown: pd.DataFrame
     title: str
+    signal: str
 
     # How each cell is had from a row of schema.SCORES, in the order of the columns.
     CELLS: ClassVar[dict[str, Callable[[Any], str | Text]]] = {
@@ -80,7 +81,12 @@ class ScoresTable:
         names, left_out = list(cells), list(self.LEFT_OUT)
         while left_out and sum(self._width(name, cells[name]) + 3 for name in names) + 1 > options.max_width:
             names.remove(left_out.pop(0))
-        table = Table(title=self.title, title_justify="left", caption=_caption(len(self.shown)), caption_justify="left")
+        table = Table(
+            title=self.title,
+            title_justify="left",
+            caption=_caption(len(self.shown), self.signal),
+            caption_justify="left",
+        )
         for name in names:
             wraps = name == "worst variables"
             table.add_column(
@@ -100,8 +106,14 @@ class ScoresTable:
         return max(len(text) for text in [*name.split(), *cells])
 
 
-def _caption(rows: int) -> str:
-    text = "uncertainty, width and mae in standard deviations of the variable; rank 1 is the least trusted"
+def in_deviations(signal: str) -> bool:
+    """Whether a signal that ranks is in standard deviations of the variable; the others are in units of the layer."""
+    return signal in ("calibrated", "deviation")
+
+
+def _caption(rows: int, signal: str) -> str:
+    what = "uncertainty, width and mae" if in_deviations(signal) else "width and mae"
+    text = f"{what} in standard deviations of the variable; rank 1 is the least trusted"
     return text if rows <= MOST_ROWS else f"{text}; the first {MOST_ROWS} of {rows}, all of them in scores.parquet"
 
 

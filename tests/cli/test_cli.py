@@ -136,6 +136,23 @@ def test_options_fall_back_to_the_environment_then_to_a_toml_file(done, ward, mo
     assert (written().attrs["hide"], written().attrs["signal"]) == (0.5, "calibrated")
 
 
+def test_of_two_options_that_exclude_each_other_the_typed_one_counts(done, run, ward, monkeypatch):
+    Path("levyscreen.toml").write_text("[screen]\nflag = 0.2\n")
+    assert len(frame_of(done("screen", ward)[0])) == 7
+    assert len(frame_of(done("screen", ward, "--top-decile")[0])) == 4
+    Path("levyscreen.toml").unlink()
+    monkeypatch.setenv("LEVYSCREEN_SCREEN_TOP_DECILE", "1")
+    assert len(frame_of(done("screen", ward, "--flag", "0.2")[0])) == 7
+    code, _, err = run("screen", ward, "--flag", "0.2", "--top-decile")
+    assert (code, "--top-decile flags a tenth: give either it or --flag" in err) == (2, True)
+
+
+def test_a_version_in_the_environment_is_the_packages_and_asks_for_nothing(done, ward, monkeypatch):
+    for value in ("0.1.0", "1"):
+        monkeypatch.setenv("LEVYSCREEN_VERSION", value)
+        assert len(frame_of(done("screen", ward)[0])) == 27
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,11 +1,13 @@
 """`levyscreen continuum`, `plot`, `validate` and `cache`."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from levyscreen.store import shipped_folder
 from tests.cli.outputs import CLEAN, written
 from tests.records.record_files import write_folder
 
@@ -14,7 +16,7 @@ def test_continuum_alone_takes_the_cohort_and_the_protocol_last_screened_here(do
     done("screen", ward, "--protocol", "paper")
     out, err = done("continuum", "--grid", "2", "--variables", "HR,MAP")
     assert out == ""
-    assert f"the cohort last screened from this folder: {ward}" in err
+    assert f"the cohort last screened from this folder: {ward}, by model physionet2012-paper" in err
     assert "3 records are not in it" in err  # empty, too few, too long for the paper
     frame = written("continuum")
     assert len(frame) == 24 * 2 * 2
@@ -25,6 +27,14 @@ def test_continuum_alone_takes_the_cohort_and_the_protocol_last_screened_here(do
     assert pd.read_parquet(part).attrs["model"] == "physionet2012-paper"
     done("continuum", "--grid", "1", "--variables", "HR", "--protocol", "ours")
     assert pd.read_parquet(part).attrs["model"] == "physionet2012"
+
+
+def test_continuum_alone_takes_the_model_last_screened_with_also_where_its_protocol_is_named(done, ward):
+    own = Path(shutil.copytree(shipped_folder() / "physionet2012", "own"))
+    done("screen", ward, "--model", own)
+    _, err = done("continuum", "--grid", "1", "--variables", "HR", "--protocol", "ours")
+    assert f"{ward}, by model own\n" in err
+    assert pd.read_parquet("levyscreen-out/ward/continuum/part-00000.parquet").attrs["model"] == "own"
 
 
 def test_continuum_takes_ids_or_a_file_of_them_and_refuses_other_words(done, run, ward):

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from levyscreen.config import ModelConfig, Protocol, TrainingConfig
+from levyscreen.records.cache import read_cohort
+from levyscreen.types import LineClass
 from tests.conftest import SAMPLE
 from tests.records.mapped_files import write_dyn, write_long, write_meds, write_psv
 
@@ -115,6 +117,22 @@ def test_rows_of_another_width_are_rejected_input(run, ward):
     assert run("screen", "own.toml")[0] == 0
     rejects = pd.read_parquet("levyscreen-out/own/rejects.parquet")
     assert (rejects["line_class"] == "malformed").sum() == 1
+
+
+def test_values_of_nobody_are_rejected_input_and_counted(run, ward):
+    source = write_long(ward, Path("own.csv"))
+    with source.open("a") as stream:
+        stream.write(",00:07,HR,73\n,00:08,HR,73\n")
+    run("map", source)
+    _, out, err = run("validate", "own.toml")
+    assert "2 values in rows that name no record" in out + err
+    assert run("screen", "own.toml", "--strict")[0] == 3
+    assert read_cohort("own.toml").count(LineClass.MALFORMED) == 2
+
+
+def test_a_missing_table_is_said_without_a_word_of_mappings(run):
+    code, _, err = run("map", "missing.csv")
+    assert (code, err) == (1, "levyscreen: missing.csv: no such file or folder\n")
 
 
 def test_variables_that_the_model_does_not_know_are_named_in_a_note(run, ward):

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from levyscreen import schema
+from levyscreen.errors import LevyscreenError
 from levyscreen.report.tables import scores_table
 from tests.cli.outputs import CLEAN, frame_of, written
 from tests.records.record_files import HEAD, write_folder
@@ -157,6 +158,9 @@ def test_strict_gives_three_where_a_line_or_record_was_rejected_and_zero_where_n
     assert run("screen", clean)[0] == 0
     rejects = written("rejects.parquet", "clean")
     assert rejects[["file", "line", "line_class"]].to_numpy().tolist() == [["2.txt", 29, "not_a_number"]]
+    (clean / "2.txt").write_text(CLEAN.format(id=2) + "10:00,pH,735\n")
+    code, _, err = run("screen", clean, "--strict")
+    assert (code, "1 repaired" in err) == (0, True)  # it is used
     (clean / "2.txt").write_bytes(b"\xff\xfe\x00 not text")
     assert run("screen", clean, "--strict")[0] == 3
 
@@ -166,6 +170,62 @@ def test_another_screening_leaves_no_file_of_the_one_before(done, ward):
     assert {"queries.parquet", "comparison.csv"} <= {path.name for path in Path("out").iterdir()}
     done("screen", ward, "--out", "out")
     assert not {"queries.parquet", "comparison.csv"} & {path.name for path in Path("out").iterdir()}
+
+
+def test_a_screening_that_cannot_be_written_leaves_the_one_before_whole(done, run, ward, monkeypatch):
+    done("screen", ward, "--out", "out", "--queries")
+    before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+
+    def full(*_):
+        raise LevyscreenError("out/scores.parquet could not be written: No space left on device")
+
+    monkeypatch.setattr("levyscreen.outputs.write_parquet", full)
+    code, _, err = run("screen", ward, "--out", "out", "--seed", "1")
+    assert (code, "No space left" in err) == (1, True)
+    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
+
+
+def test_what_lies_there_of_another_screening_is_said(done, ward):
+    done("screen", ward, "--out", "out")
+    done("continuum", ward, "--out", "out", "--grid", "1", "--variables", "HR")
+    done("report", "out")
+    _, err = done("screen", ward, "--out", "out", "--seed", "1")
+    assert "note: out/report.html is of a former screening: levyscreen report writes it anew" in err
+    assert "out/continuum is of another" not in err
+    _, err = done("screen", ward, "--out", "out", "--protocol", "paper")
+    assert "note: out/continuum is of another cohort or model: levyscreen continuum writes it anew" in err
+
+
+def test_queries_of_a_cohort_without_a_record_to_rank_are_an_empty_table(done, tmp_path):
+    done("screen", write_folder(tmp_path / "bare", {"1.txt": HEAD + "00:00,RecordID,1\n"}), "--queries")
+    assert len(written("queries.parquet", "bare")) == 0
+    assert pq.read_schema("levyscreen-out/bare/queries.parquet").names == schema.QUERIES.names
+
+
+def test_a_protocol_that_is_not_the_models_own_is_refused(run, ward):
+    for command in ("screen", "continuum"):
+        code, out, err = run(command, ward, "--protocol", "paper", "--model", "physionet2012")
+        assert (code, out) == (2, "")
+        assert "physionet2012 was trained by the protocol 'ours': leave --protocol out, or --model" in err
+
+
+@pytest.mark.parametrize("signal", ["disagreement", "deviation"])
+def test_a_table_says_standard_deviations_of_what_is_in_them_alone(done, ward, signal):
+    caption = " ".join(done("screen", ward, "--signal", signal, "--format", "table")[0].split())
+    assert ("uncertainty, width and mae in standard deviations" in caption) == (signal == "deviation")
+    assert "width and mae in standard deviations of the variable" in caption
+
+
+def test_a_closed_standard_stream_takes_nothing_and_gives_nothing(ward, tmp_path):
+    """In a process of its own, as a cron job's has it."""
+    code = "from levyscreen.cli.entry import main; main()"
+    command = f"{sys.executable} -c '{code}' screen {ward} --format csv"
+    whole = subprocess.run(["sh", "-c", f"{command} 2>&- <&-"], stdout=subprocess.PIPE, cwd=tmp_path, check=True)
+    assert whole.stdout.decode().splitlines()[0] == ",".join(schema.SCORES.names)
+    assert len(whole.stdout.splitlines()) == 28
+    quiet = subprocess.run(["sh", "-c", f"{command} >&-"], stderr=subprocess.PIPE, cwd=tmp_path, check=True)
+    assert b"bug" not in quiet.stderr
+    assert b"written to" in quiet.stderr
 
 
 def test_a_current_folder_that_cannot_be_written_to_stops_no_screening(done, ward, tmp_path):

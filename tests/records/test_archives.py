@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,16 @@ def test_only_visible_text_files_are_records(tmp_path: Path) -> None:
     inside = {f"set/{n}": t for n, t in {**FILES, **others}.items()} | {"__MACOSX/set/._8.txt": "x", ".git/9.txt": "x"}
     for make, name in MAKERS:
         assert list(names(make(tmp_path / name, inside))) == list(FILES)
+
+
+@pytest.mark.parametrize(("make", "name"), MAKERS)
+def test_what_an_archive_holds_besides_records_is_counted_and_named(tmp_path: Path, make: Any, name: str) -> None:
+    inside = {f"set/{n}": t for n, t in FILES.items()}
+    assert not [note for note in read_cohort(make(tmp_path / name, inside)).notes if "not read," in note]
+    make(tmp_path / name, {**inside, "set/2.TXT": "x", "set/3.csv": "x", "set/.hidden": "x"})
+    for _ in range(2):  # the second time from the cache
+        *_, note = read_cohort(tmp_path / name).notes
+        assert note == f"2 files in {name} not read, such as set/2.TXT: record files are named like 132539.txt"
 
 
 def test_two_members_of_one_name_are_read_and_counted_once(tmp_path: Path) -> None:

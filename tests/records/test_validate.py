@@ -40,6 +40,15 @@ def test_records_are_counted_by_how_many_readings_they_have(summary: Summary) ->
     ]
 
 
+def test_repetitions_make_no_record_ready_to_be_scored(tmp_path: Path) -> None:
+    beats = [f"00:{i:02d},HR,{60 + i % 3}" for i in range(19)]
+    folder = write_folder(tmp_path / "set", {"1.txt": record(1, *beats, *beats[:10])})
+    records = summarise(read_cohort(folder, cache=False)).records
+    assert records.set_index("readings")["records"].to_dict() == {
+        **{"0": 0, "1 to 19": 1, "20 to 512": 0, "more than 512": 0, "": 0}
+    }
+
+
 def test_lines_are_counted_by_class(summary: Summary) -> None:
     lines = summary.classes.set_index("line_class")["lines"]
     assert list(lines.index) == [c.name.lower() for c in LineClass]

@@ -256,8 +256,9 @@ def _codes_key(guess: Guess) -> str:
 
 
 def text(value: str) -> str:
-    """A basic string."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A basic string, which no terminal obeys."""
+    quoted = json.dumps(value, ensure_ascii=False)
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in quoted)
 
 
 def texts(values: object) -> str:

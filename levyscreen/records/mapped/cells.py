@@ -89,7 +89,11 @@ def numbers(column: pa.Array, name: str, decimal: str = ".") -> Numbers:
         column = column.cast(pa.uint8())
     elif not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
         raise CohortError(f"column {name} holds {kind}, neither numbers nor texts: name another, or ignore it")
-    value = _decimal(column) if pt.is_float32(kind) else column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    value = (
+        _decimal(column)
+        if pt.is_float32(kind)
+        else column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    )
     null = column.is_null().to_numpy(zero_copy_only=False)
     refusal = np.where(np.isfinite(value), FINE, LineClass.NOT_FINITE).astype(np.uint8)
     refusal[null] = LineClass.NOT_A_NUMBER

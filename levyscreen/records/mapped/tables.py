@@ -130,6 +130,21 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
     return files
 
 
+def passed_over(source: Path, kind: str) -> str | None:
+    """A note on what a folder of tables holds besides, mappings aside; None for nothing, and where it is no folder."""
+    if kind == "meds" or not source.is_dir():
+        return None
+    names = sorted(each.name for each in source.iterdir() if each.is_dir() or not ending_of(each.name))
+    names = [name for name in names if not name.startswith(".") and not name.endswith(".toml")]
+    if not names:
+        return None
+    where, one = printable(source.resolve().name), printable(names[0])
+    return (
+        f"{len(names)} of what is in {where} not read, such as {one}: tables are {', '.join(DELIMITERS)} "
+        f"(also {PACKED}) or {PARQUET}, and lie in the folder itself"
+    )
+
+
 def stamps(files: Sequence[TableFile]) -> tuple[Stamp, ...]:
     """What changes whenever a file is edited. Raises CohortError for one that is gone."""
     found = []

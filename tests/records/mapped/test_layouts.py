@@ -6,6 +6,8 @@ import csv
 import gzip
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from levyscreen.errors import CohortError
@@ -15,6 +17,7 @@ from levyscreen.records.drafted.draft import draft
 from levyscreen.records.drafted.guess import guess
 from levyscreen.records.mapped import buckets, tables
 from levyscreen.records.mapped.mapping import read_mapping
+from levyscreen.records.mapped.tables import passed_over
 from tests.conftest import SAMPLE
 from tests.records.mapped.small_table import LONG, by_name, column, written
 from tests.records.mapped_files import slow_long, write_dyn, write_long, write_meds, write_psv
@@ -102,17 +105,50 @@ def test_packed_tables_other_delimiters_and_folders_of_several_are_read_alike(tm
         (('"what"', '"waht"'), r"t\.csv: has no column 'waht'; did you mean 'what'\?"),
         (("t.csv", "empty"), r"empty: no table there; a source is"),
         (("t.csv", "mixed"), r"mixed: holds \.csv and \.parquet files: put the tables of one kind"),
+        (("t.csv", "twice"), r"twice: holds a\.csv twice, once packed as a\.csv\.gz: take one of them away"),
         (("t.csv", "bad.parquet"), r"bad\.parquet: cannot be read as a \.parquet table"),
     ],
 )
 def test_a_source_that_is_not_as_the_mapping_says_is_an_error_that_names_it(change, message, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "mixed").mkdir()
-    for name in ("mixed/a.csv", "mixed/b.parquet", "bad.parquet"):
+    (tmp_path / "twice").mkdir()
+    for name in ("twice/a.csv", "twice/a.csv.gz", "mixed/a.csv", "mixed/b.parquet", "bad.parquet"):
         (tmp_path / name).write_text("no")
     path = written(tmp_path, [("id", "t", "what", "x"), (1, 0, "HR", 80)], LONG.replace(*change))
     with pytest.raises(CohortError, match=message):
         read_cohort(path, cache=False)
+
+
+def test_a_parquet_table_with_a_column_twice_is_refused_by_name(tmp_path):
+    path = written(tmp_path, [], LONG.replace("t.csv", "t.parquet"))
+    columns = [pa.array(values) for values in ([1], [0.0], ["HR"], [80.0], [999.0])]
+    pq.write_table(pa.Table.from_arrays(columns, ["id", "t", "what", "x", "x"]), tmp_path / "t.parquet")
+    with pytest.raises(CohortError, match=r"t\.parquet: has the column 'x' twice: rename one of them"):
+        read_cohort(path, cache=False)
+
+
+def test_a_number_that_no_float_holds_is_rounded_and_read(tmp_path):
+    path = written(tmp_path, [], LONG.replace("t.csv", "t.parquet"))
+    columns = [pa.array(values) for values in ([1, 1], [0.0, 1.0], ["HR", "HR"], [80, 2**53 + 1])]
+    pq.write_table(pa.Table.from_arrays(columns, ["id", "t", "what", "x"]), tmp_path / "t.parquet")
+    found = read_cohort(path, cache=False)
+    assert found.value.tolist() == [80.0, 2.0**53]
+    pq.write_table(pa.table({"id": [1, 1], "time": [0.0, 1.0], "HR": [80, 2**53 + 1]}), tmp_path / "wide.parquet")
+    assert guess(tmp_path / "wide.parquet").roles.kind == "wide"
+
+
+def test_what_a_folder_of_tables_holds_besides_is_counted_and_named(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv.gz", "m.toml", ".hidden"):
+        (folder / name).touch()
+    assert passed_over(folder, "long") is None
+    (folder / "c.csv.bz2").touch()
+    (folder / "year=2021").mkdir()
+    assert passed_over(folder, "long").startswith("2 of what is in parts not read, such as c.csv.bz2: tables are .csv")
+    assert passed_over(folder, "meds") is None
+    assert passed_over(folder / "a.csv", "long") is None
 
 
 def test_a_table_without_a_mapping_says_how_to_get_one(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from levyscreen.errors import CohortError
 from levyscreen.records.cache import read_cohort, write_cohort
 from levyscreen.records.mapped import register
+from levyscreen.types import LineClass
 from tests.records.mapped.small_table import LONG, column, read, written
 from tests.records.record_files import counts, same
 
@@ -26,6 +27,17 @@ def test_hour_0_is_the_first_mapped_reading_of_each_record_where_no_column_says_
     found = read(tmp_path, rows, STAMPED)
     assert found.time_hours.tolist() == [0.0, 1.5]
     assert [str(t) for t in column(found, "origin")] == [f"{DAY} 11:00:00"]
+
+
+def test_what_is_no_reading_begins_no_stay_while_there_is_a_reading(tmp_path):
+    """-1 and 999 stand for what was never measured, as a blank does; alone, they are of the stay all the same."""
+    before = "2031-05-10 10:00:00"
+    rows = [(1, before, "HR", -1), (1, before, "HR", 999), (1, f"{DAY} 11:00:00", "HR", 80), (2, before, "HR", -1)]
+    found = read(tmp_path, rows, STAMPED)
+    assert found.time_hours.tolist() == [0.0, 0.0]
+    assert [str(t) for t in column(found, "origin")] == [f"{DAY} 11:00:00", before]
+    classes = (LineClass.READING, LineClass.OUTSIDE_STAY, LineClass.NEGATIVE)
+    assert [found.count(line_class) for line_class in classes] == [1, 2, 1]
 
 
 def test_hour_0_may_stand_in_a_column_and_rows_that_differ_about_it_make_a_record_unreadable(tmp_path):
@@ -119,6 +131,15 @@ def test_whose_the_stays_are_is_part_of_the_fingerprint_since_records_are_split_
         told = [(*row, who) for row, who in zip(rows, others, strict=True)]
         found.append(read(tmp_path, told, head, "id,t,what,x,who"))
     assert len({cohort.fingerprint for cohort in found}) == 3
+
+
+def test_a_subject_is_itself_as_far_as_64_bits_go(tmp_path):
+    head = LONG.replace('record = "id"', 'record = "id"\nsubject = "who"')
+    subjects = [5_000_000_000_000_000_001, -7, 2**63 - 2, 2**63]
+    rows = [(i, 0, "HR", 80, subject) for i, subject in enumerate(subjects)]
+    found = column(read(tmp_path, rows, head, "id,t,what,x,who"), "subject_id")
+    assert found[:3] == subjects[:3]
+    assert 0 <= found[3] < 10**15
 
 
 def test_windows_cut_a_record_at_each_horizon_and_keep_its_parts_with_one_subject(tmp_path):
