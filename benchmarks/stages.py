@@ -16,7 +16,7 @@ from benchmarks.table import Row
 from benchmarks.work import Work
 from levyscreen.compare import ENSEMBLE, PASSES, Comparison
 from levyscreen.config import TrainingConfig
-from levyscreen.continuum import WINDOW, Asker, ContinuumSettings, continuum, timelines
+from levyscreen.continuum import WINDOW, ContinuumSettings, continuum
 from levyscreen.learn.losses import summed_loss
 from levyscreen.model.network import Network, build
 from levyscreen.parallel import each
@@ -25,6 +25,7 @@ from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.records.hiding import hide
 from levyscreen.store import Model, load_members
 from levyscreen.study.continuum import drawn_spread
+from levyscreen.timeline import Asker, timelines
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import UsageError
 from levyscreen.names import printable
+from levyscreen.timeline import Asker, ContinuumSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -74,7 +74,7 @@ class Model:
         return _among(cohort, records, [x for part in parts for x in self.remembered("subjects", part)])
 
     def calibrated_with(self, cohort: Cohort) -> NDArray[np.bool_]:
-        """Which records of a cohort are of patients that set this model's intervals, (R,), known again as by `knows`."""
+        """Which records of a cohort are of patients that set this model's intervals, (R,), known as by `knows`."""
         return _among(cohort, self.fitted_on.get("records", []), self.fitted_on.get("subjects"))
 
     def remembered(self, *keys: str) -> Any:

@@ -97,8 +97,12 @@ def users_of(package):
             {"estimators", "learn", "calibrate", "questions", "model", "types", "errors", "config", "operator"},
         ),
         (
+            "timeline",
+            {"timeline", "operator", "records", "outputs", "parallel", "store", *CORE},
+        ),
+        (
             "report",
-            {"report", "judging", "records", "calibrate", "questions", "screen", "continuum", "plot"}
+            {"report", "judging", "records", "calibrate", "questions", "screen", "timeline", "plot"}
             | {"outputs", "store", *CORE},
         ),
     ],

@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from levyscreen import schema
-from levyscreen.continuum import Asker, ContinuumSettings, _halved, continuum
+from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, LevyscreenError, UsageError
 from levyscreen.records.batches import Batcher
+from levyscreen.timeline import Asker, asking, writing
+from levyscreen.timeline.writing import _halved
 from levyscreen.types import Batch
 
 module = importlib.import_module("levyscreen.continuum")  # where its constants and parts are to be replaced
@@ -133,7 +135,7 @@ def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skip
     sample, shipped, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(module, "WINDOW", 16)
-    monkeypatch.setattr(module, "RECORDS_A_FILE", 32)
+    monkeypatch.setattr(writing, "RECORDS_A_FILE", 32)
     seen = []
     got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(grid=1), done=seen.append)
     assert (got.records, got.skipped, got.rows) == (98, 2, 98 * 36)
@@ -155,8 +157,8 @@ def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skip
 
 def test_each_chunk_and_batch_size_gives_the_same_answers(sample, shipped, frame, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "WINDOW", 1)
-    monkeypatch.setattr(module, "QUERIES", 9)  # two variables of four times
-    monkeypatch.setattr(module, "TOKENS", 1)
+    monkeypatch.setattr(asking, "QUERIES", 9)  # two variables of four times
+    monkeypatch.setattr(asking, "TOKENS", 1)
     got = read(continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS).folder)
     for name in schema.CONTINUUM.names[3:]:
         np.testing.assert_allclose(got[name], frame[name], rtol=1e-5)
@@ -192,7 +194,7 @@ def test_windows_and_threads_change_nothing_with_the_deviation(sample, shipped, 
     whole = read(continuum(sample, shipped, tmp_path / "whole", settings, most_readings=300).folder)
     monkeypatch.setattr(module, "WINDOW_RECORDS", 17)
     monkeypatch.setattr(module, "WINDOW", 5)
-    monkeypatch.setattr(module, "TOKENS", 700)
+    monkeypatch.setattr(asking, "TOKENS", 700)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     parts = read(continuum(sample, shipped, tmp_path / "parts", settings, most_readings=300).folder)
     assert len(whole) > 18 * 10

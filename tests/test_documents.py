@@ -271,7 +271,7 @@ def test_what_is_said_of_the_coverage_by_group_is_in_the_card():
     (result,) = card["KeyMetrics"]["FairnessEquity"]["Results"]["MetricResult"]
     rows = {(row["by"], row["group"]): row for row in result["ValueJson"]}
     most = rows.pop(("evidence decile", "10"))
-    assert (round(most["coverage_90"], 2), most["records"]) == (0.86, 271)
+    assert (round(most["coverage_90"], 2), most["patients"]) == (0.86, 271)
     assert round(rows["evidence decile", "01"]["coverage_90"], 3) == 0.917
     kinds = [row for row in rows.values() if row["by"] != "evidence decile"]
     assert 0.006 < max(abs(row["coverage_90"] - 0.9) for row in kinds) <= 0.007

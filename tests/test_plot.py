@@ -12,13 +12,13 @@ import torch
 
 from levyscreen import questions
 from levyscreen.calibrate import fit_calibration
-from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.model.network import build
 from levyscreen.plot import ask, draw
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.store import Model
+from levyscreen.timeline import Asker, ContinuumSettings
 from tests.learn.tiny import MODEL, PROTOCOL, VARIABLES, cohort_of, tiny_cohort
 
 CPU = torch.device("cpu")

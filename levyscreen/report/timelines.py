@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from levyscreen.continuum import WINDOW, Asker, ContinuumSettings, Timeline, timelines
 from levyscreen.plot import Panel, most_read
 from levyscreen.report.chart import Frame, span
+from levyscreen.timeline import WINDOW, Asker, ContinuumSettings, Timeline, timelines
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

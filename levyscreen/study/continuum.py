@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from levyscreen import machine
-from levyscreen.continuum import Asker, ContinuumSettings, timelines
 from levyscreen.estimators.dropout import PASSES, MonteCarloDropout, spread
 from levyscreen.model.dropout import drawing_from
 from levyscreen.operator import LatticeReader, RandomMeasure, Timestamps
@@ -22,6 +21,7 @@ from levyscreen.records.batches import Batcher, by_tokens
 from levyscreen.study.datasets import read
 from levyscreen.study.networks import MissingNetwork
 from levyscreen.study.stage import SCREENED
+from levyscreen.timeline import Asker, ContinuumSettings, timelines
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ import torch
 
 from benchmarks.synthetic import record_files, write_tar
 from levyscreen import questions
-from levyscreen.continuum import Asker, ContinuumSettings, timelines
 from levyscreen.errors import LevyscreenError
 from levyscreen.records.cache import read_cohort
 from levyscreen.store import load_model
+from levyscreen.timeline import Asker, ContinuumSettings, timelines
 from tests.faults.forks import commands
 from tests.faults.replacement import left_over, prepared, run, ward
 from tests.faults.row import Row

@@ -33,6 +33,7 @@ MODULES = (
     "levyscreen.screen",
     "levyscreen.compare",
     "levyscreen.continuum",
+    "levyscreen.timeline",
     "levyscreen.training",
     "levyscreen.report.tables",
     "levyscreen.records.validate",

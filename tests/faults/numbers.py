@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import torch
 
 from levyscreen.calibrate import Calibration, CalibrationWarning, fit_calibration
-from levyscreen.continuum import Asker, ContinuumSettings, Timeline, continuum
+from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.model import network as networks
 from levyscreen.operator import Grid, build_field, phi, read, read_beam, unit
@@ -25,6 +25,7 @@ from levyscreen.questions import Answers
 from levyscreen.records.cohort import Cohort
 from levyscreen.screen import screen
 from levyscreen.store import Model, load_model
+from levyscreen.timeline import Asker, Timeline
 from levyscreen.variables import PHYSIONET2012
 from tests.faults.row import Row
 from tests.learn.tiny import cohort_of

@@ -95,8 +95,8 @@ PLACES = (
     "levyscreen.report.tables.timing_line",
     WRITING,
     "levyscreen.store.load_model",
-    "levyscreen.continuum.Asker.ask",
-    "levyscreen.continuum._Writer._table",
+    "levyscreen.timeline.asking.Asker.ask",
+    "levyscreen.timeline.writing.Writer._table",
 )
 
 

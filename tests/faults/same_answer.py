@@ -31,6 +31,7 @@ from levyscreen.records.cache import read_cohort, write_cohort
 from levyscreen.records.cohort import Cohort
 from levyscreen.screen import ScreenSettings, screen
 from levyscreen.store import Model, load_model
+from levyscreen.timeline import asking
 from tests.conftest import SAMPLE
 from tests.faults.row import Row
 
@@ -101,8 +102,8 @@ def cut_up(rng: np.random.Generator) -> Iterator[int]:
             (screening, "WINDOW_RECORDS", (1, 5, 4096)),
             (timeline, "WINDOW_RECORDS", (1, 5, 4096)),
             (timeline, "WINDOW", (1, 3, 128)),
-            (timeline, "TOKENS", (1, 700, 2_048, 100_000)),
-            (timeline, "QUERIES", (1, 10, 10_368)),
+            (asking, "TOKENS", (1, 700, 2_048, 100_000)),
+            (asking, "QUERIES", (1, 10, 10_368)),
             (importlib.import_module("levyscreen.model.network"), "INTENSITIES", (1, 2**16, 2**24)),
         ):
             stack.enter_context(mock.patch.object(module, name, int(rng.choice(values))))

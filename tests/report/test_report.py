@@ -7,13 +7,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.report import page
 from levyscreen.report.asking import ask_again
 from levyscreen.report.screened import NOTE, note, read_screened
 from levyscreen.report.timelines import GRID, courses
 from levyscreen.report.who import Outcomes
+from levyscreen.timeline import Asker, ContinuumSettings
 from tests.report.conftest import CPU, LIVE
 
 VOID = {"meta", "link", "br", "img"}

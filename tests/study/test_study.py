@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from levyscreen.cli.app import app
 from levyscreen.config import OURS, ModelConfig
-from levyscreen.continuum import Asker, ContinuumSettings
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.estimators.dropout import dropout_spread
 from levyscreen.estimators.registry import ESTIMATORS
@@ -29,6 +28,7 @@ from levyscreen.study.networks import Networks
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
+from levyscreen.timeline import Asker, ContinuumSettings
 from tests.learn.tiny import tiny_cohort
 from tests.study.tiny import CPU, SIZES, tiny_stage
 
