@@ -30,16 +30,11 @@ class Told:
     """What was said of hidden targets, (N,) each, in z units."""
 
     record: NDArray[np.int64]  # row of the records that were asked
+    patient: NDArray[np.int64]  # whose it is: what one patient's targets share makes them miss together
     variable: NDArray[np.int64]
     truth: NDArray[np.floating[Any]]
     prediction: NDArray[np.floating[Any]]
     signal: NDArray[np.floating[Any]]  # 0 or more
-    of_patient: NDArray[np.int64] | None = None  # where a patient may have several records
-
-    @property
-    def patient(self) -> NDArray[np.int64]:
-        """Whose targets they are, (N,): what one patient's targets share makes them miss together."""
-        return self.record if self.of_patient is None else self.of_patient
 
 
 class Limits(Protocol):

@@ -27,7 +27,7 @@ from levyscreen.groups import Given, Told, coverage_table, groups_of
 from levyscreen.learn.data import epoch_seed
 from levyscreen.learn.reader import fit_reader
 from levyscreen.questions import SIGNALS, Answers, ask, joined
-from levyscreen.records.described import patients
+from levyscreen.records.described import patients_of
 from levyscreen.records.hiding import hide, subsample
 from levyscreen.records.preprocessor import Readings
 from levyscreen.store import Model, copied, require_new, save_calibrations
@@ -76,7 +76,7 @@ def calibrate(
     readings, described = held_out(model, cohort, "validation")
     folds = _folds(model)
     answers = _answers(model, readings, torch.device(device), folds)
-    of_patient = _of_patient(answers, described)
+    of_patient = patients_of(described, answers.record)
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
@@ -131,7 +131,8 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     if not len(rows):
         raise CalibrationError(
             f"cohort {cohort.name} has no record that model {model.name} may be judged or calibrated on: with enough "
-            "readings, and of a patient that it never saw"
+            "readings, and of a patient that it never saw, by subject or else by record id; strangers of the same ids "
+            "need other ones"
         )
     return subsample(readings.take(rows), model.preprocessor.protocol.max_readings), cohort.records.take(rows)
 
@@ -142,12 +143,6 @@ def _answers(model: Model, readings: Readings, device: torch.device, folds: int 
     seed = epoch_seed(int(model.remembered("settings", "seed")), 0)
     hidings = [hide(readings, protocol.hide, seed, protocol.max_targets, fold) for fold in range(folds)]
     return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, device)])
-
-
-def _of_patient(answers: Answers, described: pa.Table) -> NDArray[np.int64]:
-    """Whose each target is, (N,)."""
-    patient = patients(described)
-    return answers.record if patient is None else patient[answers.record]
 
 
 def _signal(
@@ -215,8 +210,8 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
 def _groups(
     calibration: Calibration, answers: Answers, scale: NDArray[np.floating[Any]], described: pa.Table
 ) -> pd.DataFrame:
-    of_patient = _of_patient(answers, described)
-    told = Told(answers.record, answers.variable, answers.truth, answers.prediction, scale, of_patient)
+    of_patient = patients_of(described, answers.record)
+    told = Told(answers.record, of_patient, answers.variable, answers.truth, answers.prediction, scale)
     groups = groups_of(told, answers.evidence, calibration.variables, described)
     del groups["variable"]  # which the reliability has
     halves = [(level, calibration.half_width(scale, answers.variable, level)) for level in calibration.levels]

@@ -59,6 +59,17 @@ def footer(provenance: dict[str, Any]) -> dict[bytes, bytes]:
     return {b"levyscreen": text, b"PANDAS_ATTRS": text}
 
 
+def read_footer(path: Path) -> dict[str, Any]:
+    """What `footer` put there; nothing where the file is none of ours, or cannot be read."""
+    import pyarrow.parquet as pq
+
+    try:
+        found = json.loads((pq.read_schema(path).metadata or {})[b"levyscreen"])
+    except (OSError, ValueError, KeyError):  # pyarrow's errors are ValueErrors
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def write_parquet(path: Path, table: pa.Table, provenance: dict[str, Any]) -> None:
     """Writes one zstd Parquet file."""
     import pyarrow.parquet as pq

@@ -21,6 +21,9 @@ from levyscreen.pending import undoing
 
 STRAY_SECONDS = 86_400  # of a process on another machine, or where another has got the number of a dead one
 
+MOST_LINKS = 40  # one after the other, as the kernel has it
+
+_OPEN_FILE = re.compile(r"/dev/(stdin|stdout|stderr|fd/)|/proc/")
 _NAME = re.compile(r"\..+\.([0-9]+)@(.+)\.tmp")
 
 
@@ -31,9 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
     A link stays, and what it leads to is replaced. A device or a pipe is written to as it is, and so is what stands for
     an open file, such as /dev/stdout: a rename would put a file in its place.
     """
-    stands_for_another = path.absolute().parts[:2] in (("/", "dev"), ("/", "proc"))
-    if path.is_symlink() and not stands_for_another:
-        path = Path(os.path.realpath(path))
+    path = _led_to(path)
     temporary = path.with_name(f".{path.name}.{_owner()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise LevyscreenError(f"folder {path.parent} could not be made: {error.strerror or error}") from error
     try:
-        if stands_for_another or (path.exists() and not (path.is_file() or path.is_dir())):
+        if _is_open_file(path) or (path.exists() and not (path.is_file() or path.is_dir())):
             yield path
             return
         with undoing(lambda: temporary.unlink(missing_ok=True)):
@@ -49,6 +50,33 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     except OSError as error:
         raise LevyscreenError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def _led_to(path: Path) -> Path:
+    """The end of a chain of links, or in it what stands for an open file."""
+    for _ in range(MOST_LINKS):
+        if _is_open_file(path) or not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)
+    return path
+
+
+def _is_open_file(path: Path) -> bool:
+    return bool(_OPEN_FILE.match(os.path.abspath(path)))
+
+
+@contextmanager
+def together(folder: Path) -> Iterator[Path]:
+    """A folder to write files to, all of which are moved into `folder` at the end, or none where one failed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+        with folder_beside(folder / "files") as temporary:
+            yield temporary
+            for path in sorted(temporary.iterdir()):
+                os.replace(path, folder / path.name)
+    except OSError as error:
+        raise LevyscreenError(f"{folder} could not be written: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -54,13 +54,14 @@ def train(
     """
     if resume and (done := finished(folder, cohort, protocol, model, config, device)):
         return done
-    if (
-        resume and (folder / CONFIG).exists() and not (folder / STATE / checkpoint.FILE).exists()
-    ):  # else `fit` says whether it is the same
-        raise TrainingError(
-            f"{folder} holds a model of other records or settings, and nothing of this training to go on with: name "
-            "another folder"
-        )
+    if resume and (folder / CONFIG).exists() and not (folder / STATE / checkpoint.FILE).exists():
+        found = load_model(folder.resolve(), device)
+        if not _is_of(found, cohort, protocol, model, config):
+            raise TrainingError(
+                f"{folder} holds a model of other records or settings: name another folder, or remove this one to "
+                "begin anew"
+            )
+        return calibrate(found, cohort, device)  # all that it lacks
     data = prepare(cohort, protocol, config.seed)
     fitted = fit(data, model, config, folder / STATE, device, resume, watch, teacher)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
@@ -137,14 +138,16 @@ def finished(
     if not (folder / last_written).exists():
         return None
     found = load_model(folder.resolve(), device)
-    training = found.training
-    same = (
-        training.get("settings") == config.to_json()
-        and training.get("cohort_fingerprint") == cohort.fingerprint
+    return found if _is_of(found, cohort, protocol, model, config) else None
+
+
+def _is_of(found: Model, cohort: Cohort, protocol: Protocol, model: ModelConfig, config: TrainingConfig) -> bool:
+    return (
+        found.training.get("settings") == config.to_json()
+        and found.training.get("cohort_fingerprint") == cohort.fingerprint
         and found.network.config == model
         and found.preprocessor.protocol == protocol
     )
-    return found if same else None
 
 
 def describe(cohort: Cohort, data: TrainingData, config: TrainingConfig, fitted: Fitted) -> dict[str, Any]:

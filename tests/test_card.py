@@ -156,7 +156,7 @@ def test_groups_are_covered_as_a_loop_over_the_answers_says():
     rng = np.random.default_rng(0)
     record, half = np.repeat(np.arange(40), 10), rng.gamma(2.0, 0.5, 400)
     truth = rng.standard_normal(400)
-    told = Told(record, np.zeros(400, dtype=np.int64), truth, np.zeros(400), half)
+    told = Told(record, record, np.zeros(400, dtype=np.int64), truth, np.zeros(400), half)
     sex = np.where(record % 3 == 0, "female", "male")
     rare = np.where(record < FEWEST_PATIENTS - 1, "few", "many")
     table = coverage_table(told, [Given(0.8, half / 2, 1), Given(0.9, half, 1)], {"sex": sex, "rare": rare})
@@ -176,7 +176,7 @@ def test_stays_of_one_patient_are_one_cluster_and_count_once():
     record, half = np.repeat(np.arange(4 * FEWEST_PATIENTS), 5), np.ones(20 * FEWEST_PATIENTS)
     of_patient = record // 3
     truth = rng.standard_normal(len(record)) + rng.standard_normal(len(record))[of_patient]
-    told = Told(record, np.zeros_like(record), truth, np.zeros(len(record)), half, of_patient)
+    told = Told(record, of_patient, np.zeros_like(record), truth, np.zeros(len(record)), half)
     few = np.where(of_patient < FEWEST_PATIENTS - 1, "few", "many")  # three times as many stays as are shown
     table = coverage_table(told, [Given(0.9, half, 1)], {"who": few, "all": ["all"] * len(record)})
     assert table["group"].tolist() == ["all"]

@@ -4,7 +4,9 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from levyscreen import temporaries
 from levyscreen.errors import LevyscreenError
 from levyscreen.pending import undo_all, undoing
-from levyscreen.temporaries import folder_beside, replacing, sweep
+from levyscreen.temporaries import folder_beside, replacing, sweep, together
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +85,46 @@ def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, there):
     assert list((tmp_path / "disk").iterdir()) == [target]
 
 
-def test_what_stands_for_an_open_file_is_written_to(tmp_path):
+@pytest.mark.parametrize("name", ["/proc/self/fd/{}", "/dev/fd/{}", "linked"])
+def test_what_stands_for_an_open_file_is_written_to(tmp_path, name):
     with (tmp_path / "out.txt").open("w") as file:
         before = os.fstat(file.fileno()).st_ino
-        with replacing(Path(f"/proc/self/fd/{file.fileno()}")) as name:
-            name.write_text("rows")
+        (tmp_path / "linked").symlink_to(f"/dev/fd/{file.fileno()}")
+        with replacing(tmp_path / name.format(file.fileno())) as there:
+            there.write_text("rows")
     assert (tmp_path / "out.txt").read_text() == "rows"
     assert (tmp_path / "out.txt").stat().st_ino == before
+    assert (tmp_path / "linked").is_symlink()
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no disk in memory")
+def test_a_disk_in_memory_is_a_disk():
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "a.txt"
+        path.write_text("old")
+        with suppress(RuntimeError), replacing(path) as name:
+            name.write_text("ne")
+            raise RuntimeError
+        assert path.read_text() == "old"
+
+
+def test_a_loop_of_links_leads_nowhere_and_is_replaced(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with replacing(tmp_path / "loop") as name:
+        name.write_text("rows")
+    assert (tmp_path / "loop").read_text() == "rows"
+
+
+def test_files_are_put_in_place_together_or_not_at_all(tmp_path):
+    (tmp_path / "a.txt").write_text("old")
+    with suppress(RuntimeError), together(tmp_path) as whole:
+        (whole / "a.txt").write_text("new")
+        raise RuntimeError
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
+    with together(tmp_path) as whole:
+        (whole / "a.txt").write_text("new")
+        (whole / "b.txt").write_text("new")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "new", "b.txt": "new"}
 
 
 def test_a_pipe_is_written_to_and_not_replaced_by_a_file(tmp_path):

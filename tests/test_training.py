@@ -38,6 +38,10 @@ def test_resume_takes_a_finished_model_as_it_is_and_leaves_one_of_other_settings
         with pytest.raises(TrainingError, match=r"holds a model of other records or settings.*name another folder"):
             train(cohort, tmp_path, PROTOCOL, model, other, CPU, resume=True, watch=Watch(epoch=refuse))
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    if decode == "levy":  # as where the machine stopped before it was calibrated
+        (tmp_path / "calibration.json").unlink()
+        train(cohort, tmp_path, PROTOCOL, model, config, CPU, resume=True, watch=Watch(epoch=refuse))
+        assert (tmp_path / "calibration.json").read_bytes() == before[tmp_path / "calibration.json"]
 
 
 def test_a_member_shares_the_split_and_has_other_weights(tmp_path):

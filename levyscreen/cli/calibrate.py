@@ -30,7 +30,8 @@ def command(
     """Fit scale and conformal intervals of MODEL on COHORT and write them into its folder, or into a copy, by --out.
 
     Of the cohort that the model was trained on, only its validation records are used; a reliability table on its test
-    records is then printed. The model's card is written anew.
+    records is then printed. The model's card is written anew. calibration.json keeps the ids of the records it was
+    fitted on.
     """
     from levyscreen import machine
     from levyscreen.judging import calibrate

@@ -62,15 +62,37 @@ def model_name(name: str | None, protocol: str | None) -> str:
     return name or ("physionet2012-paper" if protocol == "paper" else "physionet2012")
 
 
-def require_protocol(model: Model, protocol: str | None) -> None:
-    """Raises UsageError where another protocol is asked for than the model was trained by."""
-    own = model.preprocessor.protocol.name
-    if protocol not in (None, own):
-        raise UsageError(f"{model.name} was trained by the protocol '{own}': leave --protocol out, or --model")
+def typed(context: typer.Context, *names: str) -> list[bool]:
+    """Whether each option was typed, not taken from the settings file or the environment."""
+    sources = [context.get_parameter_source(name) for name in names]
+    return [source is not None and source.name == "COMMANDLINE" for source in sources]
+
+
+def load(
+    context: typer.Context, model: str | None, protocol: str | None, device: torch.device
+) -> tuple[Model, str, str | None]:
+    """The model of --model and --protocol, by which name it was found, and the protocol that is asked for.
+
+    Of the two the typed one counts where they do not go together; if both were, or none was, UsageError is raised.
+    """
+    from levyscreen.store import load_model
+
+    name = model_name(model, protocol)
+    loaded = load_model(name, device)
+    own = loaded.preprocessor.protocol.name
+    if protocol in (None, own):
+        return loaded, name, protocol
+    match typed(context, "model", "protocol"):
+        case [True, False]:
+            return loaded, name, None
+        case [False, True]:
+            return load(context, None, protocol, device)
+    raise UsageError(f"{loaded.name} was trained by the protocol '{own}': leave --protocol out, or --model")
 
 
 def read(path: Path, no_cache: bool = False) -> Cohort:
     """Reads a cohort, its notes to stderr."""
+    path = path.expanduser()
     from levyscreen.records.cache import read_cohort
 
     cohort = read_cohort(path, cache=not no_cache)

@@ -19,6 +19,7 @@ _ID = re.compile(r"[0-9]{1,18}")  # as many as every id that is a number may hav
 
 
 def command(
+    context: typer.Context,
     cohort: Annotated[
         Path | None, typer.Argument(metavar="[COHORT]", help="By default the cohort last screened from this folder.")
     ] = None,
@@ -41,25 +42,24 @@ def command(
     """Write prediction, interval and signals for every record, variable and time to continuum/part-*.parquet."""
     from levyscreen import machine, outputs
     from levyscreen.continuum import ContinuumSettings, continuum
-    from levyscreen.store import load_model
 
     machine.prepare()
     if cohort is None:
         last = common.recall()
-        cohort, same = Path(last["cohort"]), protocol is None or protocol == (last["protocol"] or "ours")
-        model, protocol = model or (last["model"] if same else None), protocol or last["protocol"]
+        cohort = Path(last["cohort"])
+        if model is None and protocol in (None, last["protocol"] or "ours"):
+            model, protocol = last["model"], last["protocol"]
         common.stderr(
             f"the cohort last screened from this folder: {cohort}, by model {common.model_name(model, protocol)}"
         )
     chosen = _ids(records)
     settings = ContinuumSettings(grid, common.strings(variables), level, deviation, half)
-    start = time.perf_counter()
-    found = common.read(cohort, no_cache)
-    ingested = time.perf_counter()
     where = machine.device(device)
-    loaded = load_model(common.model_name(model, protocol), where)
-    common.require_protocol(loaded, protocol)
-    times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
+    start = time.perf_counter()
+    loaded, _, protocol = common.load(context, model, protocol, where)
+    known = time.perf_counter()
+    found = common.read(cohort, no_cache)
+    times = {"ingest_s": time.perf_counter() - known, "load_s": known - start}
     common.note_left_out(found, loaded)
     folder = out or common.OUT / found.name
     most = 512 if protocol == "paper" else None

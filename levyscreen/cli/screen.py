@@ -14,11 +14,14 @@ from levyscreen.cli.common import CohortPath, Device, ModelName, NoCache, Out, P
 from levyscreen.errors import UsageError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from levyscreen.records.cohort import Cohort
     from levyscreen.screen import Screening
     from levyscreen.store import Model
 
 REJECTED_INPUT = 3
+COMPARISON = "comparison.csv"
 
 
 def command(
@@ -57,23 +60,20 @@ def command(
     common.data_format(format, output)
     from levyscreen import machine
     from levyscreen.screen import ScreenSettings
-    from levyscreen.store import load_model
 
     machine.prepare()
     settings = ScreenSettings(hide=hide, seed=seed, flag=0.1 if flag is None else flag, signal=signal)
-    name = common.model_name(model, protocol)
-    start = time.perf_counter()
-    records = common.read(cohort, no_cache)
-    ingested = time.perf_counter()
     where = machine.device(device)
-    loaded = load_model(name, where)
-    common.require_protocol(loaded, protocol)
-    times = {"ingest_s": ingested - start, "load_s": time.perf_counter() - ingested}
+    start = time.perf_counter()
+    loaded, name, protocol = common.load(context, model, protocol, where)
+    known = time.perf_counter()
+    records = common.read(cohort, no_cache)
+    times = {"ingest_s": time.perf_counter() - known, "load_s": known - start}
     common.note_left_out(records, loaded)
     common.note_met(records, loaded)
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
-    _write(screening, records, folder, times, comparison is not None)
+    _write(screening, comparison, records, folder, times)
     _report(screening, comparison, records, folder)
     _note_former(folder, screening)
     from levyscreen.report.screened import note
@@ -92,11 +92,12 @@ def command(
 
 def _typed_of(context: typer.Context, top_decile: bool, flag: float) -> tuple[bool, float | None]:
     """The one of the two that was typed, where the other is a default of the settings file or the environment."""
-    sources = (context.get_parameter_source(name) for name in ("top_decile", "flag"))
-    typed = [source is not None and source.name == "COMMANDLINE" for source in sources]
-    if typed[0] == typed[1]:
-        raise UsageError("--top-decile flags a tenth: give either it or --flag")
-    return (True, None) if typed[0] else (False, flag)
+    match common.typed(context, "top_decile", "flag"):
+        case [True, False]:
+            return True, None
+        case [False, True]:
+            return False, flag
+    raise UsageError("--top-decile flags a tenth: give either it or --flag")
 
 
 def _run(
@@ -132,45 +133,45 @@ def _reference(model: Model, name: str) -> str:
     return name if model.folder.parent == shipped_folder() else str(model.folder.resolve())
 
 
-def _write(screening: Screening, cohort: Cohort, folder: Path, times: dict[str, float], compared: bool) -> None:
+def _write(
+    screening: Screening, comparison: pd.DataFrame | None, cohort: Cohort, folder: Path, times: dict[str, float]
+) -> None:
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
     from levyscreen.records.mapped.meds import has_meds_scores, meds_scores
+    from levyscreen.temporaries import together
 
-    start = time.perf_counter()
-    optional = {
-        "meds.parquet": has_meds_scores(cohort),
-        "queries.parquet": screening.queries is not None,
-        "comparison.csv": compared,
-    }
-    table = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
-    outputs.write_parquet(folder / "scores.parquet", table, screening.provenance)
-    outputs.write_parquet(folder / "rejects.parquet", cohort.rejects, screening.provenance)
-    if optional["meds.parquet"]:
-        outputs.write_parquet(folder / "meds.parquet", meds_scores(cohort, table), screening.provenance)
+    start, provenance = time.perf_counter(), screening.provenance
+    scores = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
+    tables = {"scores.parquet": scores, "rejects.parquet": cohort.rejects}
+    if has_meds_scores(cohort):
+        tables["meds.parquet"] = meds_scores(cohort, scores)
     if screening.queries is not None:
-        table = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
-        outputs.write_parquet(folder / "queries.parquet", table, screening.provenance)
-    peak = machine.peak_memory_bytes()
-    screening.timing.update(times, write_s=time.perf_counter() - start, peak_memory_bytes=peak)
-    outputs.write_json(folder / "timing.json", screening.timing)
-    for name, written in optional.items():  # last: a screening that could not be written leaves the former one whole
-        if not written and (folder / name).is_file():  # another screening's, which would be taken for this one's
+        tables["queries.parquet"] = pa.Table.from_pandas(screening.queries, schema.QUERIES, preserve_index=False)
+    with together(folder) as whole:
+        for name, table in tables.items():
+            outputs.write_parquet(whole / name, table, provenance)
+        if comparison is not None:
+            outputs.write_text(whole / COMPARISON, comparison.to_csv(index=False))
+        peak = machine.peak_memory_bytes()
+        screening.timing.update(times, write_s=time.perf_counter() - start, peak_memory_bytes=peak)
+        outputs.write_json(whole / "timing.json", screening.timing)
+    of_this_one = tables.keys() | ({COMPARISON} if comparison is not None else set())
+    for name in {"meds.parquet", "queries.parquet", COMPARISON} - of_this_one:
+        if (folder / name).is_file():  # another screening's, which would be taken for this one's
             (folder / name).unlink()
 
 
 def _note_former(folder: Path, screening: Screening) -> None:
     """Says what lies there of something else: these files are for whoever made them to take away."""
-    import json
-
-    import pyarrow.parquet as pq
+    from levyscreen.outputs import read_footer
 
     if (folder / "report.html").is_file():
         common.stderr(f"note: {folder / 'report.html'} is of a former screening: levyscreen report writes it anew")
     for part in sorted((folder / "continuum").glob("part-*.parquet"))[:1]:
-        about = json.loads((pq.read_schema(part).metadata or {}).get(b"levyscreen", b"{}"))
-        if any(about.get(key) != screening.provenance[key] for key in ("cohort_fingerprint", "model_digest")):
+        about, same = read_footer(part), ("cohort_fingerprint", "model_digest", "calibration_digest")
+        if any(about.get(key) != screening.provenance[key] for key in same):
             common.stderr(f"note: {part.parent} is of another cohort or model: levyscreen continuum writes it anew")
 
 
@@ -186,7 +187,4 @@ def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path)
         if line:
             common.stderr(line)
     if comparison is not None:
-        from levyscreen import outputs
-
-        outputs.write_text(folder / "comparison.csv", comparison.to_csv(index=False))
         common.show(comparison_table(comparison))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from levyscreen.model.network import Network
@@ -34,6 +36,7 @@ class Estimator(ABC):
     reads: ClassVar[str] = "levy"  # the network that predicts: by its name in study/networks.py
     needs_labels: ClassVar[bool] = False  # fits its uncertainty on targets: the lower block of tab:unc_interp
     in_units: ClassVar[bool] = False  # its uncertainty is a standard deviation of the prediction, calibrated or not
+    patients: NDArray[np.int64] | None = None  # whose each validation record is, (R,), where one may have several
 
     def __init__(self, networks: Networks):
         self.networks = networks[self.reads]  # of an ensemble all members, else one

@@ -32,12 +32,13 @@ class Rich(Estimator):
     _reader: Reader | None = None
 
     def fit(self, train: Sequence[Batch], validation: Sequence[Batch], seed: int = 0) -> None:
-        """Fits on `validation`, in whole and without each fold of records. UsageError where it has not two records."""
+        """Fits on `validation`, in whole and without each fold of patients. UsageError where it has not two."""
         require_queries(sum(int(batch.query_mask.sum()) for batch in validation))
         answers = joined([answer(self.network, batch) for batch in validation])
         error, variables = answers.truth - answers.prediction, self.network.config.variables
+        patient = answers.record if self.patients is None else self.patients[answers.record]
         try:
-            self._reader, apart = fit_reader(answers, error, answers.record, variables, seed)
+            self._reader, apart = fit_reader(answers, error, patient, variables, seed)
         except CalibrationError as refused:
             raise UsageError(str(refused)) from refused
         self._apart = {record: apart[answers.record == record] for record in np.unique(answers.record).tolist()}

@@ -106,8 +106,7 @@ def _restored(
 ) -> tuple[Progress, dict[str, Tensor]]:
     if about["progress"]["fingerprint"] != fingerprint:
         raise TrainingError(
-            f"{path} belongs to a training with other records or settings: give the same ones, name another folder, or "
-            "delete it to begin anew"
+            f"{path} belongs to a training with other records or settings: give the same ones, or name another folder"
         )
     try:
         network.load_state_dict(_under("network.", tensors))

@@ -88,7 +88,7 @@ class Cohort:
     lines: LineStore  # N numeric lines of known variables
     rejects: pa.Table  # schema.REJECTS
     notes: tuple[str, ...] = ()  # what is odd about the cohort as a whole, for instance two files of one record
-    unread: int = 0  # of mapped tables: malformed rows, and values of rows that name no record; so of nobody
+    unread: int = 0  # rows of mapped texts that are malformed, and so of no record
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -29,6 +29,12 @@ def patients(described: pa.Table) -> NDArray[np.int64] | None:
     return np.where(subject.is_valid().to_numpy(), subject.fill_null(0).to_numpy(), own)
 
 
+def patients_of(described: pa.Table, record: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whose each target is, (N,), by the row of its record; a record's own where nothing says more."""
+    whose = patients(described)
+    return record if whose is None else whose[record]
+
+
 def facts(described: pa.Table) -> dict[str, list[str]]:
     """A label for each of R records by each of what is known of them; `described` is schema.RECORDS, R rows.
 

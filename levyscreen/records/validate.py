@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from levyscreen.config import OURS, PAPER
-from levyscreen.records.cohort import WINDOW_RECORDS, Cohort, NumericLines
+from levyscreen.records.cohort import WINDOW_RECORDS, Cohort
+from levyscreen.records.preprocessor import Readings
 from levyscreen.schema import COUNTED_CLASSES
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
@@ -29,7 +30,7 @@ MEANINGS = {
     LineClass.NOT_FINITE: "not finite: NaN, infinite or too large",
     LineClass.BAD_TIME: "no time that can be read",
     LineClass.OUTSIDE_STAY: "before the start or after the end of the stay",
-    LineClass.MALFORMED: "another number of fields than the header, not to be told apart, or of no record",
+    LineClass.MALFORMED: "another number of fields than the header, or not to be told apart",
 }
 
 
@@ -107,9 +108,11 @@ def _tallied(part: Cohort) -> _Tally:
     seen = np.bincount(record[usable] * len(variables) + lines.variable[usable], minlength=len(part) * len(variables))
     by_class = np.bincount(lines.variable * np.int64(4) + lines.line_class, minlength=4 * len(variables))
     columns = (record, lines.time_hours, lines.variable)
+    every = Readings(np.arange(len(part)), part.offsets, lines.time_hours, lines.variable, value.astype(np.float32))
+    read = every.keep(usable)
     return _Tally(
-        readings=[np.bincount(record[usable], minlength=len(part))],
-        distinct=[_distinct(record, lines, value, usable, len(part))],
+        readings=[read.lengths],
+        distinct=[read.distinct],
         lines=by_class.reshape(-1, 4),
         records=(seen.reshape(-1, len(variables)) > 0).sum(axis=0),
         zeros=np.bincount(lines.variable[zero], minlength=len(variables)),
@@ -117,19 +120,6 @@ def _tallied(part: Cohort) -> _Tally:
         same_time=int(np.logical_and.reduce([c[1:] == c[:-1] for c in columns]).sum()),
         at_end=int((lines.time_hours == variables.horizon_hours).sum()),
     )
-
-
-def _distinct(
-    record: NDArray[np.int64],
-    lines: NumericLines,
-    value: NDArray[np.float64],
-    usable: NDArray[np.bool_],
-    records: int,
-) -> NDArray[np.int64]:
-    """Readings of each record that do not repeat the one before, (R,), as `Readings.distinct` has them."""
-    columns = [column[usable] for column in (record, lines.time_hours, lines.variable, value)]
-    repeated = np.logical_and.reduce([c[1:] == c[:-1] for c in columns])
-    return np.bincount(columns[0][1:][~repeated], minlength=records) + np.bincount(columns[0][:1], minlength=records)
 
 
 def _by_class(cohort: Cohort) -> pd.DataFrame:

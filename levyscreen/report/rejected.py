@@ -24,7 +24,7 @@ LINES = {
     LineClass.NOT_FINITE: "the value is not finite",
     LineClass.BAD_TIME: "the time cannot be read",
     LineClass.OUTSIDE_STAY: "after the end of the stay that the model covers",
-    LineClass.MALFORMED: "another number of fields than the header, not to be told apart, or of no record",
+    LineClass.MALFORMED: "another number of fields than the header, or not to be told apart",
 }
 RECORDS = {
     "unreadable": "cannot be read as a record",

@@ -23,7 +23,7 @@ from levyscreen.plot import GRID, most_read
 from levyscreen.questions import Answers, joined
 from levyscreen.questions import answer as answer_batch
 from levyscreen.records.batches import Batcher
-from levyscreen.records.described import patients
+from levyscreen.records.described import patients_of
 from levyscreen.study.answers import Questions, answer
 from levyscreen.study.networks import MissingNetwork
 
@@ -74,16 +74,14 @@ def beyond(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
 
 def _coverage(stage: Stage, asked: Asked, calibrated: Interval) -> dict[str, Any]:
     answers = ask(stage, asked.questions())
-    told, names = of_deviation(answers), stage.training.preprocessor.variables.names
-    whose = patients(asked.described)
-    told = told if whose is None else replace(told, of_patient=whose[answers.record])
+    told, names = of_deviation(answers, asked), stage.training.preprocessor.variables.names
     groups = groups_of(told, answers.evidence, names, asked.described)
     return {"level": LEVEL} | coverage_by_group(told, calibrated, groups)
 
 
 def interval(stage: Stage) -> Interval:
     """Of the deviation, fitted on the validation targets."""
-    told = of_deviation(ask(stage, stage.validation))
+    told = of_deviation(ask(stage, stage.validation), stage.validated)
     return Interval.fit(told, len(stage.training.preprocessor.variables), LEVEL)
 
 
@@ -93,9 +91,10 @@ def ask(stage: Stage, questions: Questions) -> Answers:
     return joined(list(each(one, questions.batches, stage.networks.device)))
 
 
-def of_deviation(answers: Answers) -> Told:
-    """Answers with the deviation as their signal."""
-    return Told(answers.record, answers.variable, answers.truth, answers.prediction, answers.deviation)
+def of_deviation(answers: Answers, asked: Asked) -> Told:
+    """Answers of these records with the deviation as their signal."""
+    patient = patients_of(asked.described, answers.record)
+    return Told(answers.record, patient, answers.variable, answers.truth, answers.prediction, answers.deviation)
 
 
 # Patients -----------------------------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def _patients(stage: Stage, calibrated: Interval) -> list[dict[str, Any]]:
     folds = int(round(1 / asked.share, 9))
     hidings = []
     for again in range(HIDINGS):
-        told = [of_deviation(ask(stage, asked.questions(again, fold))) for fold in range(folds)]
+        told = [of_deviation(ask(stage, asked.questions(again, fold)), asked) for fold in range(folds)]
         hidings.append([_by_patient(asked, calibrated, told[:count]) for count in (1, folds)])
     one, several = hidings[0]
     return [
@@ -187,7 +186,8 @@ def _bands(stage: Stage, calibrated: Interval) -> dict[str, Any]:
 
 def _of_estimator(stage: Stage, estimator: Estimator) -> Interval:
     a = answer(estimator, stage.validation)
-    told = Told(a.record, a.variable, a.truth, a.prediction, a.uncertainty)
+    patient = patients_of(stage.validated.described, a.record)
+    told = Told(a.record, patient, a.variable, a.truth, a.prediction, a.uncertainty)
     return Interval.fit(told, len(stage.training.preprocessor.variables), LEVEL)
 
 
@@ -214,7 +214,7 @@ def _panel(
         "prediction": in_units(found.prediction),
     }
     for key, signal, limit in zip(("deviation", "dropout"), (found.deviation, spread), limits, strict=True):
-        half = limit.half_width(Told(found.record, found.variable, found.truth, found.prediction, signal))
+        half = limit.half_width(Told(found.record, found.record, found.variable, found.truth, found.prediction, signal))
         panel[key] = {"lower": in_units(found.prediction - half), "upper": in_units(found.prediction + half)}
     return panel
 

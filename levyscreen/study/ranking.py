@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from levyscreen import machine
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.records.described import patients
 from levyscreen.study.answers import answer, scores, scores_besides
 from levyscreen.study.networks import MissingNetwork
 
@@ -39,6 +40,7 @@ def rank(stage: Stage, results: Results, names: Sequence[str], say: Callable[[st
 def _made(stage: Stage, name: str) -> Estimator:
     kind = ESTIMATORS[name].reads
     estimator = ESTIMATORS[name]({kind: stage.networks.networks(kind)})
+    estimator.patients = patients(stage.validated.described)
     estimator.fit(stage.train.batches, stage.validation.batches, stage.networks.seed)
     return estimator
 

@@ -56,14 +56,20 @@ class Results:
     def read(self) -> list[dict[str, Any]]:
         """Every run done so far, by dataset, name and seed.
 
-        Raises LevyscreenError for a damaged file, and for runs of one dataset that are not of the same records.
+        Raises LevyscreenError for a damaged file, for runs of one dataset that are not of the same records, and for
+        those of one seed that are not of the same networks.
         """
         runs = {path: _read(path) for path in sorted((self.folder / self.study).glob("*/seed-*/*.json"))}
-        first: dict[str, tuple[Path, list[str]]] = {}
+        first: dict[tuple[str, ...], tuple[Path, Any]] = {}
         for path, run in runs.items():
-            other, cohorts = first.setdefault(run["dataset"], (path, run["cohorts"]))
-            if run["cohorts"] != cohorts:
-                raise LevyscreenError(f"{path} is of other records than {other}: no table can have both; take one away")
+            of: list[tuple[tuple[str, ...], Any]] = [(("records",), run["cohorts"])]
+            of += [(("networks", str(run["seed"]), file), digest) for file, digest in run["weights"].items()]
+            for what, found in of:
+                other, expected = first.setdefault((run["dataset"], *what), (path, found))
+                if found != expected:
+                    raise LevyscreenError(
+                        f"{path} is of other {what[0]} than {other}: no table can have both; take one away"
+                    )
         return sorted(runs.values(), key=lambda run: (run["dataset"], run["name"], run["seed"]))
 
 

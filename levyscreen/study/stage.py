@@ -64,7 +64,7 @@ class Stage:
     @cached_property
     def validation(self) -> Questions:
         """For scales."""
-        return self._asked(self.training.split.validation).questions()
+        return self.validated.questions()
 
     @cached_property
     def test(self) -> Questions:
@@ -75,6 +75,11 @@ class Stage:
     def screening(self) -> Questions:
         """Of the cohort that no training saw. Raises UsageError where the dataset has none."""
         return self.screened.questions()
+
+    @cached_property
+    def validated(self) -> Asked:
+        """The validation records."""
+        return self._asked(self.training.split.validation)
 
     @cached_property
     def tested(self) -> Asked:

@@ -35,6 +35,9 @@ def test_continuum_alone_takes_the_model_last_screened_with_also_where_its_proto
     _, err = done("continuum", "--grid", "1", "--variables", "HR", "--protocol", "ours")
     assert f"{ward}, by model own\n" in err
     assert pd.read_parquet("levyscreen-out/ward/continuum/part-00000.parquet").attrs["model"] == "own"
+    done("screen", ward, "--protocol", "paper")
+    done("continuum", "--grid", "1", "--variables", "HR", "--model", own)  # and not the protocol that was for another
+    assert pd.read_parquet("levyscreen-out/ward/continuum/part-00000.parquet").attrs["model"] == "own"
 
 
 def test_continuum_takes_ids_or_a_file_of_them_and_refuses_other_words(done, run, ward):

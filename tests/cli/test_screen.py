@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from levyscreen import schema
+from levyscreen import outputs, schema
 from levyscreen.errors import LevyscreenError
 from levyscreen.report.tables import scores_table
 from tests.cli.outputs import CLEAN, frame_of, written
@@ -175,11 +175,14 @@ def test_another_screening_leaves_no_file_of_the_one_before(done, ward):
 def test_a_screening_that_cannot_be_written_leaves_the_one_before_whole(done, run, ward, monkeypatch):
     done("screen", ward, "--out", "out", "--queries")
     before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    write = outputs.write_parquet
 
-    def full(*_):
-        raise LevyscreenError("out/scores.parquet could not be written: No space left on device")
+    def full(path, *rest):
+        if path.name == "rejects.parquet":  # the second
+            raise LevyscreenError("out/rejects.parquet could not be written: No space left on device")
+        write(path, *rest)
 
-    monkeypatch.setattr("levyscreen.outputs.write_parquet", full)
+    monkeypatch.setattr(outputs, "write_parquet", full)
     code, _, err = run("screen", ward, "--out", "out", "--seed", "1")
     assert (code, "No space left" in err) == (1, True)
     assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
@@ -193,7 +196,12 @@ def test_what_lies_there_of_another_screening_is_said(done, ward):
     assert "note: out/report.html is of a former screening: levyscreen report writes it anew" in err
     assert "out/continuum is of another" not in err
     _, err = done("screen", ward, "--out", "out", "--protocol", "paper")
-    assert "note: out/continuum is of another cohort or model: levyscreen continuum writes it anew" in err
+    said = "note: out/continuum is of another cohort or model: levyscreen continuum writes it anew"
+    assert said in err
+    done("screen", ward, "--out", "out")
+    Path("out/continuum/part-00000.parquet").write_bytes(b"no Parquet")
+    out, err = done("screen", ward, "--out", "out")
+    assert (said in err, len(frame_of(out))) == (True, 27)
 
 
 def test_queries_of_a_cohort_without_a_record_to_rank_are_an_empty_table(done, tmp_path):
@@ -207,6 +215,19 @@ def test_a_protocol_that_is_not_the_models_own_is_refused(run, ward):
         code, out, err = run(command, ward, "--protocol", "paper", "--model", "physionet2012")
         assert (code, out) == (2, "")
         assert "physionet2012 was trained by the protocol 'ours': leave --protocol out, or --model" in err
+
+
+@pytest.mark.parametrize("command", [["screen"], ["continuum", "--grid", "1", "--variables", "HR"]], ids=" ".join)
+def test_of_a_model_and_another_protocol_the_typed_one_counts(done, ward, monkeypatch, command):
+    name, *rest = command
+    file = {"screen": "scores.parquet", "continuum": "continuum"}[name]
+    monkeypatch.setenv(f"LEVYSCREEN_{name.upper()}_MODEL", "physionet2012")
+    done(name, ward, *rest, "--protocol", "paper")
+    assert written(file).attrs["model"] == "physionet2012-paper"
+    monkeypatch.delenv(f"LEVYSCREEN_{name.upper()}_MODEL")
+    monkeypatch.setenv(f"LEVYSCREEN_{name.upper()}_PROTOCOL", "paper")
+    done(name, ward, *rest, "--model", "physionet2012")
+    assert written(file).attrs["model"] == "physionet2012"
 
 
 @pytest.mark.parametrize("signal", ["disagreement", "deviation"])

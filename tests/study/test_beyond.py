@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from levyscreen.calibrate import clustered_error, fit_calibration, flagged, flagged_excess
+from levyscreen.estimators import rich
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.groups import Interval, Told, coverage_by_group, groups_of
+from levyscreen.learn.reader import fit_reader
 from levyscreen.records.hiding import hide
 from levyscreen.schema import RECORDS
-from levyscreen.study import beyond, run, tables
+from levyscreen.study import beyond, ranking, run, tables
 from levyscreen.study.answers import answer
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
@@ -61,12 +63,33 @@ def made_up(seed, records=300, each=20, shared=0.0, wrong=None):
     noise = noise + np.sqrt(1 - shared) * rng.standard_normal(len(record))
     truth = rng.standard_normal(len(record))
     factor = 1.0 if wrong is None else np.where(variable == wrong, 2.0, 1.0)
-    return Told(record, variable, truth, truth + factor * scale * noise, scale)
+    return Told(record, record, variable, truth, truth + factor * scale * noise, scale)
 
 
 def covered(test, validation=None, by=None):
     interval = Interval.fit(made_up(1) if validation is None else validation, len(NAMES), 0.9)
     return coverage_by_group(test, interval, by or {"variable": [NAMES[v] for v in test.variable]})
+
+
+def of_two_stays_each(cohort):
+    """The same records, two and two of one subject."""
+    subject = pa.array([100 + i // 2 for i in range(len(cohort))], pa.int64())
+    place = RECORDS.get_field_index("subject_id")
+    return replace(cohort, records=cohort.records.set_column(place, RECORDS.field(place), subject))
+
+
+def test_of_stays_all_errors_and_folds_are_by_patient(tmp_path, monkeypatch):
+    plain = tiny_stage(tmp_path)
+    stage = Stage(replace(plain.networks, cohort=of_two_stays_each(plain.networks.cohort)), plain.data)
+    asked = []
+    monkeypatch.setattr(rich, "fit_reader", lambda *words: asked.append(words[2]) or fit_reader(*words))
+    fitted = beyond.interval(stage)
+    patients = stage.validated.described.column("subject_id").to_pylist()
+    assert len(fitted.noise) == len(set(patients)) < len(patients)
+    ranking._made(stage, "rich")
+    assert set(asked[0].tolist()) == set(patients)
+    (found,) = [beyond._coverage(stage, stage.tested, fitted)]
+    assert found["clusters"] == len(set(stage.tested.described.column("subject_id").to_pylist()))
 
 
 def test_with_one_target_a_record_the_clustered_error_is_the_binomial_one():
@@ -168,7 +191,7 @@ def test_patients_are_grouped_by_what_is_known_of_them_and_the_unknown_stand_apa
 
 def test_age_groups_begin_where_they_say():
     table = pa.table({"age": [49.9, 50.0, 64.0, 65.0, 80.0, None], "gender": [None] * 6, "icu_type": [None] * 6})
-    told = Told(np.arange(6), np.zeros(6, dtype=np.int64), *np.zeros((3, 6)))
+    told = Told(np.arange(6), np.arange(6), np.zeros(6, dtype=np.int64), *np.zeros((3, 6)))
     assert groups_of(told, np.arange(6.0), NAMES, table)["age"] == ["0-49", "50-64", "50-64", "65-79", "80+", "unknown"]
 
 

@@ -73,7 +73,7 @@ def test_a_state_of_another_training_is_refused_by_what_one_can_do(stage, whole,
         if path.is_file():
             path.unlink()
     dataset = replace(networks.dataset, recipe=replace(networks.dataset.recipe, epochs=3))
-    with pytest.raises(TrainingError, match=r"nll/training/.*or delete it to begin anew") as refused:
+    with pytest.raises(TrainingError, match=r"nll/training/.*give the same ones, or name another folder$") as refused:
         replace(networks, dataset=dataset).model("nll")
     assert "--" not in str(refused.value)
 

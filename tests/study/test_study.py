@@ -335,6 +335,17 @@ def test_results_of_two_seeds_and_two_cohorts_make_no_table(tmp_path):
         Results(tmp_path, "stress").read()
 
 
+def test_results_of_two_networks_of_one_seed_make_no_table(tmp_path):
+    """As where a missing network was trained for the rows that were not there."""
+    results = Results(tmp_path, "stress", ("one",))
+    for name, seed, digest in (("a", 0, "x"), ("a", 1, "y"), ("b", 1, "y")):
+        results.write("ushcn", seed, name, {}, {"levy/model.safetensors": digest})
+    assert len(results.read()) == 3
+    results.write("ushcn", 0, "b", {}, {"levy/model.safetensors": "z"})
+    with pytest.raises(LevyscreenError, match=r"seed-0/b\.json is of other networks than .*seed-0/a\.json"):
+        results.read()
+
+
 @pytest.mark.parametrize("name", ["deviation", "ensemble", "nll"])
 def test_results_of_other_networks_are_not_taken_for_these(stage, whole, tmp_path, name):
     """As after a training made anew, or with another folder of networks; one that is not there says nothing."""

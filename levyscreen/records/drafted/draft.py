@@ -132,7 +132,7 @@ def _unit_doubt(guess: Guess) -> str:
 def _origin_said(guess: Guess) -> str:
     said = {
         "admission": "times count from it already",
-        "first": "a record's first mapped reading",
+        "first": "a record's first mapped reading that is plausible",
         "column": "a column of admission times",
         "code": "the first event of this code",
     }[guess.origin]

@@ -54,7 +54,7 @@ def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> C
     return replace(
         cohort,
         rejects=pa.concat_tables([cohort.rejects, reading.unread.examples()]),
-        unread=reading.unread.count + reading.homeless,
+        unread=reading.unread.count,
         notes=(*reading.notes(), *_problems(cohort)),
     )
 
@@ -68,7 +68,7 @@ class _Reading:
         self.scale: tuple[float, float] | None = None  # of its times
         self._waiting: list[tuple[int, Block]] = []
         self._unknown: Counter[str] = Counter()
-        self._ignored = self.homeless = self._other_decimal = self._strangers = 0
+        self._ignored = self._homeless = self._other_decimal = self._strangers = 0
         self.unread = Unread()
         self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
         self._target = np.array([rule.target for rule in mapping.rules])
@@ -139,7 +139,7 @@ class _Reading:
         self._see_origins(record, read, block)
         homeless = record < 0
         for name, strip in zip(self._value_columns(block), self.strips.of(block), strict=True):
-            self.homeless += int((strip.there & homeless & (strip.rule != Codes.IGNORED)).sum())
+            self._homeless += int((strip.there & homeless & (strip.rule != Codes.IGNORED)).sum())
             refusal = self._take(file, block, record, read.time, strip)
             if (refusal == LineClass.NOT_A_NUMBER).any():
                 other = has_other_decimal(block.columns[name], self.mapping.decimal)
@@ -214,8 +214,8 @@ class _Reading:
             )
         if self._ignored:
             yield f"{_values(self._ignored)} under codes that the mapping ignores"
-        if self.homeless:
-            yield f"{_values(self.homeless)} in rows that name no record, and so of nobody"
+        if self._homeless:
+            yield f"{_values(self._homeless)} in rows that name no record, and so of nobody"
         if self._strangers and self.mapping.static is not None:
             yield f"{_values(self._strangers)} in {self.mapping.static.source.name} of records that have no row"
         if self._other_decimal:

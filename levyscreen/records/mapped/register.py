@@ -31,7 +31,7 @@ def number_of(label: str) -> int:
 
 def subject_of(label: str) -> int:
     """A subject's number, which others know it by: any whole number that 64 bits hold is itself."""
-    if re.fullmatch(r"-?[0-9]{1,19}", label) and NONE_YET.min < int(label) < NONE_YET.max:
+    if re.fullmatch(r"-?[0-9]{1,19}", label) and -(2**62) < int(label) < NONE_YET.max:  # below: `described.patients`
         return int(label)
     return number_of(label)
 
