@@ -36,11 +36,7 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     path = _led_to(path)
     temporary = path.with_name(f".{path.name}.{_owner()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sweep(path.parent)
-    except OSError as error:
-        raise LevyscreenError(f"folder {path.parent} could not be made: {error.strerror or error}") from error
+    _make_ready(path.parent)
     try:
         if _is_open_file(path) or (path.exists() and not (path.is_file() or path.is_dir())):
             yield path
@@ -50,6 +46,14 @@ def replacing(path: Path) -> Iterator[Path]:
             os.replace(temporary, path)
     except OSError as error:
         raise LevyscreenError(f"{path} could not be written: {error.strerror or error}") from error
+
+
+def _make_ready(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+    except OSError as error:
+        raise LevyscreenError(f"folder {folder} could not be made: {error.strerror or error}") from error
 
 
 def _led_to(path: Path) -> Path:
@@ -68,9 +72,8 @@ def _is_open_file(path: Path) -> bool:
 @contextmanager
 def together(folder: Path) -> Iterator[Path]:
     """A folder to write files to, all of which are moved into `folder` at the end, or none where one failed."""
+    _make_ready(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)
         with folder_beside(folder / "files") as temporary:
             yield temporary
             for path in sorted(temporary.iterdir()):

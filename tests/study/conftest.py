@@ -8,6 +8,12 @@ from levyscreen.study.results import Results
 from tests.study.tiny import tiny_stage
 
 
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch):
+    """No process-wide setting is changed for the tests that follow."""
+    monkeypatch.setattr("levyscreen.machine.prepare", lambda: None)
+
+
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory):
     return tiny_stage(tmp_path_factory.mktemp("study"))
