@@ -75,7 +75,10 @@ def together(folder: Path) -> Iterator[Path]:
     _make_ready(folder)
     try:
         with folder_beside(folder / "files") as temporary:
-            yield temporary
+            try:
+                yield temporary
+            except LevyscreenError as error:  # which file it was, by the name that it was to have
+                raise LevyscreenError(str(error).replace(str(temporary), str(folder))) from error
             for path in sorted(temporary.iterdir()):
                 os.replace(path, folder / path.name)
     except OSError as error:

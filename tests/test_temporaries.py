@@ -115,6 +115,16 @@ def test_a_loop_of_links_leads_nowhere_and_is_replaced(tmp_path):
     assert (tmp_path / "loop").read_text() == "rows"
 
 
+def test_a_failure_names_the_file_as_it_was_to_be(tmp_path):
+    def fail():
+        with together(tmp_path) as whole, replacing(whole / "a.txt"):
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(LevyscreenError) as failed:
+        fail()
+    assert str(failed.value) == f"{tmp_path}/a.txt could not be written: No space left on device"
+
+
 def test_files_are_put_in_place_together_or_not_at_all(tmp_path):
     (tmp_path / "a.txt").write_text("old")
     with suppress(RuntimeError), together(tmp_path) as whole:
