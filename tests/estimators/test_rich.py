@@ -83,5 +83,5 @@ def test_it_says_what_the_reader_of_these_targets_says_of_each_query(networks, t
 
 def test_one_record_alone_is_refused(networks, train, validation):
     alone = type(validation[0])(**{name: tensor[:1] for name, tensor in vars(validation[0]).items()})
-    with pytest.raises(UsageError, match="fitted on two records or more"):
+    with pytest.raises(UsageError, match="fitted on two patients or more"):
         fit(networks, train, [alone])
