@@ -23,8 +23,17 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
     from levyscreen.store import Model
 
+
+def expanded(path: Path | None) -> Path | None:
+    """`~` as shells have it, where none saw it: within quotes, in a settings file, in the environment."""
+    return None if path is None else path.expanduser()
+
+
 CohortPath = Annotated[
-    Path, typer.Argument(metavar="COHORT", help="Folder, .tar.gz, .zip, mapping (.toml) or Parquet cohort.")
+    Path,
+    typer.Argument(
+        metavar="COHORT", callback=expanded, help="Folder, .tar.gz, .zip, mapping (.toml) or Parquet cohort."
+    ),
 ]
 ModelName = Annotated[str | None, typer.Option("--model", help="A shipped model's name, or a model folder.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -92,7 +101,6 @@ def load(
 
 def read(path: Path, no_cache: bool = False) -> Cohort:
     """Reads a cohort, its notes to stderr."""
-    path = path.expanduser()
     from levyscreen.records.cache import read_cohort
 
     cohort = read_cohort(path, cache=not no_cache)

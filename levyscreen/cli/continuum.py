@@ -21,7 +21,12 @@ _ID = re.compile(r"[0-9]{1,18}")  # as many as every id that is a number may hav
 def command(
     context: typer.Context,
     cohort: Annotated[
-        Path | None, typer.Argument(metavar="[COHORT]", help="By default the cohort last screened from this folder.")
+        Path | None,
+        typer.Argument(
+            metavar="[COHORT]",
+            callback=common.expanded,
+            help="By default the cohort last screened from this folder.",
+        ),
     ] = None,
     model: ModelName = None,
     grid: Annotated[int, typer.Option(help="Times, evenly spaced over the stay; 288 is one in ten minutes.")] = 288,

@@ -16,7 +16,12 @@ NAMED_FOLDERS = 3
 
 def command(
     cohort: Annotated[
-        Path, typer.Argument(metavar="COHORT", help="MEDS folder, .csv, .psv, .tsv or .parquet, or a folder of them.")
+        Path,
+        typer.Argument(
+            metavar="COHORT",
+            callback=common.expanded,
+            help="MEDS folder, .csv, .psv, .tsv or .parquet, or a folder of them.",
+        ),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Mapping file; <name>.toml here by default, - for stdout.")

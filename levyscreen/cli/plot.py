@@ -17,7 +17,10 @@ PICTURES = ".png", ".svg", ".pdf", ".jpg"
 def command(
     record: Annotated[int, typer.Argument(metavar="RECORD", help="Record id.")],
     cohort: Annotated[
-        Path | None, typer.Option(help="Cohort of the record; by default the one last screened from this folder.")
+        Path | None,
+        typer.Option(
+            callback=common.expanded, help="Cohort of the record; by default the one last screened from this folder."
+        ),
     ] = None,
     variables: Annotated[
         str | None, typer.Option(help="Comma-separated; by default the three most often read.")

@@ -24,7 +24,9 @@ def command(
     patients: Annotated[
         int | None, typer.Option(min=0, help="Flagged patients to draw; by default as many as fit into 8 MB.")
     ] = None,
-    cohort: Annotated[Path | None, typer.Option(help="The cohort, if it has moved since it was screened.")] = None,
+    cohort: Annotated[
+        Path | None, typer.Option(callback=common.expanded, help="The cohort, if it has moved since it was screened.")
+    ] = None,
     model: ModelName = None,
     no_cache: NoCache = False,
     device: Device = "auto",

@@ -119,8 +119,11 @@ def test_rows_of_another_width_are_rejected_input(run, ward):
 
 def test_a_home_folder_may_be_written_as_shells_do(run, ward, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    run("map", write_long(ward, Path("own.csv")))
+    write_long(ward, Path("own.csv"))
+    assert run("map", "~/own.csv")[0] == 0
     assert run("validate", "~/own.toml")[0] == 0
+    assert run("screen", "~/own.toml")[0] == 0
+    assert run("continuum", "--grid", "1", "--variables", "HR")[0] == 0  # of what was screened, wherever that is
 
 
 def test_a_missing_table_is_said_without_a_word_of_mappings(run):
