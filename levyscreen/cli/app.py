@@ -25,11 +25,9 @@ from levyscreen.cli import (
     validate,
 )
 from levyscreen.cli.common import stderr
-from levyscreen.cli.defaults import read_defaults
+from levyscreen.cli.defaults import SETTINGS_FILE, read_defaults
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.memory import is_out_of_memory
-
-SETTINGS_FILE = Path("levyscreen.toml")
 
 app = typer.Typer(
     name="levyscreen",

@@ -10,6 +10,7 @@ from typing import Any
 
 from levyscreen.errors import UsageError
 
+SETTINGS_FILE = Path("levyscreen.toml")  # in the working folder
 MOST_NAMED = 3
 
 

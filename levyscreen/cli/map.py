@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from levyscreen.cli import common
+from levyscreen.cli.defaults import SETTINGS_FILE
 from levyscreen.errors import CohortError, UsageError
 
 NAMED_FOLDERS = 3
@@ -75,7 +76,6 @@ def _what_then(cohort: Path) -> str:
 
 def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     """Where the mapping goes; None for stdout. Raises UsageError where it would replace what somebody has edited."""
-    from levyscreen.cli.app import SETTINGS_FILE
     from levyscreen.names import file_name
     from levyscreen.records.mapped.tables import is_table
 
