@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,10 @@ def test_a_part_knows_only_the_parts_below_it(part, allowed):
     used = parts_used(part)
     assert inside(part)
     assert set(used) <= allowed, {name: by for name, by in used.items() if name not in allowed}
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    TopologicalSorter({m: imports_of(m) & set(MODULES) for m in MODULES}).prepare()  # raises CycleError
 
 
 def test_the_operator_needs_torch_and_calibration_no_torch():
