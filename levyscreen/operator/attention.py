@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from levyscreen.operator.field import Field, build_field, mean_path
+from levyscreen.operator.field import build_field, mean_path
 from levyscreen.operator.grid import Grid
 from levyscreen.operator.kernel import unit
 from levyscreen.operator.signals import read
@@ -82,46 +82,45 @@ class LevyAttention(nn.Module):
         `query` (R, m, embed_dim), `key` (R, n, kdim), `value` (R, n, vdim); `key_time` (R, n) in [0, 1], the horizon
         being 1; `key_padding_mask` (R, n) bool, True for padding, where the rest may hold anything. Without
         `need_signals` the second is None, and training is faster; without `average_signals` signals are by head.
-        Gradients reach everything but `key_time`. Train on the output and read the signals: where all values agree,
-        the root in `sigma_hat` has no gradient.
+        Gradients reach all four. Train on the output and read the signals: where all values agree, the root in
+        `sigma_hat` has no gradient. Under autocast, and in a layer of 16 bits, the projections alone are of 16 bits,
+        since sums over the keys need more: signals are float32 then, or float64 in a layer of that.
 
         Raises ValueError for shapes that do not fit, times outside [0, 1], and a record without a key.
         """
         self._check(query, key, value, key_time, key_padding_mask)
-        field = self._field(key, value, key_time, key_padding_mask)
-        asked = unit(self._split(self.query(query)))  # (R, H, m, d)
-        if not need_signals:
-            return self._project(mean_path(asked, field)), None
-        reading = read(asked, field, self.tau)
+        key, value, time, mask = _silenced(key, value, key_time, key_padding_mask)
+        asked, keys, values = (self._split(x) for x in (self.query(query), self.key(key), self.value(value)))
+        projected = asked, keys, values, self._channel(key), time.unsqueeze(1)
+        with torch.autocast(query.device.type, enabled=False):
+            wide = torch.promote_types(asked.dtype, torch.float32)
+            asked, keys, values, channel, time = (x.to(wide) for x in projected)
+            field = build_field(keys, values, time, channel.expand(*keys.shape[:-1]), self.grid, mask)
+            reading = read(unit(asked), field, self.tau) if need_signals else None
+            mean = mean_path(unit(asked), field) if reading is None else reading.mean
+        output = self._project(mean)
+        if reading is None:
+            return output, None
         signals = LevySignals(reading.evidence, reading.disagreement, reading.sigma_hat)
         if average_signals:
             signals = LevySignals(*(signal.mean(1) for signal in signals))
-        return self._project(reading.mean), signals
+        return output, signals
 
     def extra_repr(self) -> str:
         """What a printed layer says of itself beside its parts."""
         return f"num_heads={self.num_heads}, grid={self.grid.time_cells}x{self.grid.channel_cells}, tau={self.tau}"
 
-    def _field(self, key: Tensor, value: Tensor, time: Tensor, padding: Tensor | None) -> Field:
-        mask = None
-        if padding is not None and bool(padding.any()):
-            # A weight of 0 does not silence a NaN.
-            key, value = (x.masked_fill(padding.unsqueeze(-1), 0) for x in (key, value))
-            time, mask = time.masked_fill(padding, 0), ~padding.unsqueeze(1)
-        channel = time.new_full((1, 1, 1), 0.5) if self.channel is None else self._channel(key)
-        keys, values = self._split(self.key(key)), self._split(self.value(value))
-        return build_field(keys, values, time.unsqueeze(1), channel.expand(*keys.shape[:-1]), self.grid, mask)
-
     def _channel(self, key: Tensor) -> Tensor:
-        """eq:positions, (R, H, n)."""
-        assert self.channel is not None
+        """eq:positions, (R, H, n); (1, 1, 1) of a single cell."""
+        if self.channel is None:
+            return key.new_full((1, 1, 1), 0.5)
         return torch.sigmoid(self.channel(key)).transpose(1, 2)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (R, H, ., d)
 
     def _project(self, heads: Tensor) -> Tensor:
-        joined: Tensor = self.out(heads.transpose(1, 2).flatten(-2))
+        joined: Tensor = self.out(heads.transpose(1, 2).flatten(-2).to(self.out.weight.dtype))
         return joined  # (R, m, embed_dim)
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, time: Tensor, padding: Tensor | None) -> None:
@@ -149,6 +148,16 @@ class LevyAttention(nn.Module):
                 f"key_time goes from {float(real.min()):g} to {float(real.max()):g}: divide it by the horizon, so that "
                 "it lies in [0, 1]"
             )
+
+
+def _silenced(
+    key: Tensor, value: Tensor, time: Tensor, padding: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Padded keys emptied, since a weight of 0 does not silence a NaN, and a mask (R, 1, n) of the others."""
+    if padding is None or not bool(padding.any()):
+        return key, value, time, None
+    key, value = (x.masked_fill(padding.unsqueeze(-1), 0) for x in (key, value))
+    return key, value, time.masked_fill(padding, 0), ~padding.unsqueeze(1)
 
 
 def _shape(x: Tensor) -> str:

@@ -33,7 +33,7 @@ def axis_log_weights(position: Tensor, cells: int) -> Tensor:
 
 
 def outer(time: Tensor, channel: Tensor) -> Tensor:
-    """Product over the two axes: (..., n, L_t) and (..., n, L_v) give (..., n, L); no gradient reaches `time`.
+    """Product over the two axes: (..., n, L_t) and (..., n, L_v) give (..., n, L).
 
     Each factor is laid out over the cells by a product with zeros and ones, which is exact. Broadcasting the two
     instead runs loops of length L_v, several times slower.

@@ -11,7 +11,8 @@ from torch import Tensor
 
 def unit(x: Tensor) -> Tensor:
     """x / |x| along the last axis; a zero vector stays zero."""
-    return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp(min=1e-30)
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / torch.where(length > 0, length, 1)  # no clamp: dividing by next to nothing has a gradient without bound
 
 
 def logits(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
@@ -41,7 +42,9 @@ def weighted_mean_and_mass(query: Tensor, key: Tensor, value: Tensor, mask: Tens
         scores = logits(query, key, mask)
         return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1)
     scale = math.sqrt(query.shape[-1])
-    # The kernel wants queries, keys and values of one width; zero columns leave the products as they are.
+    # The kernel broadcasts nothing, and reads past the end of what one set of queries for all records holds.
+    query = query.expand(key.shape[0], -1, -1, -1)
+    # It wants queries, keys and values of one width; zero columns leave the products as they are.
     width = max(query.shape[-1], value.shape[-1])
     query, key, padded = (_widen(x, width) for x in (query, key, value))
     bias = None

@@ -1,5 +1,6 @@
 """The public layer is the operator and nothing else: the same numbers as the decode layer and the golden files."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,12 +109,39 @@ def test_padding_is_inert_whatever_it_holds(layer, rubbish):
 
 
 @pytest.mark.parametrize("need_signals", [True, False])
-def test_gradients_reach_every_input_but_the_times_and_every_parameter_by_finite_differences_too(layer, need_signals):
-    *tensors, time = asked(records=1, n=4, m=2)
-    tensors = [x.requires_grad_() for x in tensors]
-    layer(*tensors, time, need_signals=need_signals)[0].sum().backward()
+def test_gradients_reach_every_input_and_parameter_by_finite_differences_too(layer, need_signals):
+    tensors = [x.requires_grad_() for x in asked(records=1, n=4, m=2)]
+    layer(*tensors, need_signals=need_signals)[0].sum().backward()
     assert all(float(x.grad.abs().max()) > 0 for x in (*tensors, *layer.parameters()))
-    torch.autograd.gradcheck(lambda *xs: layer(*xs, time, need_signals=need_signals)[0], tensors)
+    torch.autograd.gradcheck(lambda *xs: layer(*xs, need_signals=need_signals)[0], tensors)
+
+
+def of_16_bits(how, layer, tensors, need_signals):
+    """Output and signals of the layer in 16 bits by one of the ways to have them."""
+    if how == "autocast":
+        with torch.autocast("cpu", torch.bfloat16):
+            return layer(*tensors, need_signals=need_signals)
+    kind = getattr(torch, how)
+    return deepcopy(layer).to(kind)(*(x.to(kind) for x in tensors), need_signals=need_signals)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_signals", [True, False])
+@pytest.mark.parametrize(("how", "unit"), [("autocast", 2**-8), ("bfloat16", 2**-8), ("float16", 2**-11)])
+def test_in_16_bits_it_is_off_by_the_rounding_of_its_projections(layer, how, unit, need_signals, grad):
+    layer = layer.float()
+    tensors = [x.float() for x in asked(n=200)]
+    if how != "autocast":  # their rounding is not the layer's
+        tensors = [x.to(getattr(torch, how)).float() for x in tensors]
+    with torch.no_grad():
+        exact, signals = layer(*tensors)
+    with torch.set_grad_enabled(grad):
+        output, found = of_16_bits(how, layer, tensors, need_signals)
+    assert float((output.detach().float() - exact).abs().max() / exact.std()) < 5 * unit
+    assert (found is not None) == need_signals
+    for got, truth in zip(found or (), signals, strict=False):
+        assert got.dtype == torch.float32
+        torch.testing.assert_close(got.detach(), truth, rtol=unit, atol=0)
 
 
 @torch.no_grad()
