@@ -77,7 +77,7 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
         Row("screening pass without the deviation", times[2], "encoder", ratios[2], limits.seconds(signals)),
     ]
     shorter = times[2] / times[1]
-    members: list[Network] = load_members(model, device)
+    members: list[Network] = load_members(model)
     missing = [build(config, seed).to(device).eval() for seed in range(len(members) + 1, ENSEMBLE)]  # as long a pass
     comparison = Comparison(network, [*members, *missing], len(readings))
     runs = []
@@ -103,7 +103,7 @@ def screening(model: Model, readings: Readings, device: torch.device, limits: Ce
 def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.device, limits: Ceilings) -> list[Row]:
     """Compute, with the deviation, with K draws, and on disk."""
     config = model.network.config
-    plain, full = (Asker(model, ContinuumSettings(with_deviation=flag), device) for flag in (False, True))
+    plain, full = (Asker(model, ContinuumSettings(with_deviation=flag)) for flag in (False, True))
     windows = [readings.take(rows) for rows in np.split(np.arange(len(readings)), range(WINDOW, len(readings), WINDOW))]
     few = readings.take(np.arange(0, len(readings), max(1, len(readings) // 8)))
 
@@ -116,7 +116,7 @@ def timeline(model: Model, cohort: Cohort, readings: Readings, device: torch.dev
     def write() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ids = readings.record_id.tolist()
-            written.append(continuum(cohort, model, Path(folder) / "continuum", device=device, records=ids).timing)
+            written.append(continuum(cohort, model, Path(folder) / "continuum", records=ids).timing)
 
     queries = len(plain.variable) * len(plain.time_hours)
     lengths, few_lengths = readings.lengths, few.lengths

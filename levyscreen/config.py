@@ -96,8 +96,8 @@ class TrainingConfig(_Settings):
     # What a levy layer puts out in training: its mean, or a Poisson draw with the mean's gradient (sec:exp_abl).
     path: Literal["mean", "sampled"] = "mean"
     teacher: str | None = None  # digest of the ensemble whose mean is learnt instead of the hidden values
-    # Of products in training steps; weights, sums and validation stay float32. Much faster for wide networks on
-    # processors with bfloat16 units, of little use at width 128.
+    # Of products in training steps, and of what is made of them within a layer; weights, their gradients and validation
+    # are float32. Much faster for wide networks on processors with bfloat16 units, of little use at width 128.
     products: Literal["float32", "bfloat16"] = "float32"
 
     def to_json(self) -> dict[str, Any]:

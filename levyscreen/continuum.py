@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from levyscreen import machine
 from levyscreen.errors import LevyscreenError, UsageError
@@ -46,7 +45,6 @@ def continuum(
     model: Model,
     folder: Path,
     settings: ContinuumSettings | None = None,
-    device: torch.device | str = "cpu",
     records: Sequence[int] | None = None,
     done: Callable[[int], None] = lambda records: None,
     most_readings: int | None = None,
@@ -58,10 +56,10 @@ def continuum(
     anything else.
     """
     _refuse_to_replace(folder)
-    settings, device = settings or ContinuumSettings(), torch.device(device)
+    settings, device = settings or ContinuumSettings(), model.device
     start = time.perf_counter()
     selection = _Selection(cohort, model, records, most_readings)
-    asker = Asker(model, settings, device)
+    asker = Asker(model, settings)
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,

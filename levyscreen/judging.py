@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from levyscreen.calibrate import (
     RICH,
@@ -49,7 +48,6 @@ COMPANION = "disagreement"
 def calibrate(
     model: Model,
     cohort: Cohort,
-    device: torch.device | str = "cpu",
     signal: str = "deviation",
     by: str = "variable",
     levels: Sequence[float] = LEVELS,
@@ -75,7 +73,7 @@ def calibrate(
     check_request(first, by, levels)
     readings, described = held_out(model, cohort, "validation")
     folds = _folds(model)
-    answers = _answers(model, readings, torch.device(device), folds)
+    answers = _answers(model, readings, folds)
     of_patient = patients_of(described, answers.record)
     provenance = {
         "cohort": cohort.name,
@@ -137,12 +135,12 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     return subsample(readings.take(rows), model.preprocessor.protocol.max_readings), cohort.records.take(rows)
 
 
-def _answers(model: Model, readings: Readings, device: torch.device, folds: int = 1) -> Answers:
+def _answers(model: Model, readings: Readings, folds: int = 1) -> Answers:
     """Answers to hidden targets; with several folds, each of a record's readings is hidden at most once over them."""
     protocol = model.preprocessor.protocol
     seed = epoch_seed(int(model.remembered("settings", "seed")), 0)
     hidings = [hide(readings, protocol.hide, seed, protocol.max_targets, fold) for fold in range(folds)]
-    return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, device)])
+    return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, model.device)])
 
 
 def _signal(
@@ -174,10 +172,10 @@ class Evaluation:
     groups: pd.DataFrame = field(default_factory=pd.DataFrame)  # its coverage by kind of patient and by evidence
 
 
-def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -> Evaluation:
+def evaluate(model: Model, cohort: Cohort) -> Evaluation:
     """Scores a model on its own test records, or on a cohort it never saw (sec:exp_unc, sec:exp_dist)."""
     readings, described = held_out(model, cohort, "test")
-    answers = _answers(model, readings, torch.device(device))
+    answers = _answers(model, readings)
     error = answers.error
     summary = {
         "cohort": cohort.name,
@@ -196,7 +194,7 @@ def evaluate(model: Model, cohort: Cohort, device: torch.device | str = "cpu") -
         [{"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)} for name, s in signals.items()]
     )
     # Coverage over all folds: the noise of one hiding is as large as what is looked for.
-    folds = _answers(model, readings, torch.device(device), _folds(model))
+    folds = _answers(model, readings, _folds(model))
     scale = calibration.scale_of(folds)
     return Evaluation(
         summary,

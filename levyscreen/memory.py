@@ -18,6 +18,7 @@ Result = TypeVar("Result")
 _SIGNS = (
     "can't allocate memory",
     "out of memory",
+    "ALLOC_FAILED",  # cuBLAS and cuDNN, where a GPU has no room for their handles
     "bad_alloc",
     "could not create a primitive",
     "can't start new thread",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from levyscreen.errors import UsageError
 from levyscreen.names import printable
@@ -50,7 +49,6 @@ def draw(
     record_id: int,
     variables: Sequence[str] | None = None,
     level: float = 0.9,
-    device: torch.device | str = "cpu",
 ) -> Figure:
     """A matplotlib figure of one record, a panel a variable: `variables`, or the three with the most readings.
 
@@ -59,7 +57,7 @@ def draw(
     variable is unknown; CalibrationError where the model has no calibration or none at `level`.
     """
     _require_matplotlib()
-    panels = ask(cohort, model, record_id, variables, level, device)
+    panels = ask(cohort, model, record_id, variables, level)
     figure, slots = _figure(len(panels), model.preprocessor.variables.horizon_hours)
     for panel, (above, below) in zip(panels, slots, strict=True):
         _draw_values(above, panel, level)
@@ -77,14 +75,13 @@ def ask(
     record_id: int,
     variables: Sequence[str] | None = None,
     level: float = 0.9,
-    device: torch.device | str = "cpu",
 ) -> list[Panel]:
     """What `draw` draws, one panel a variable, in the order of `variables`; raises the same."""
     preprocessor = model.preprocessor
     record = _record(cohort, model, record_id)
     names = tuple(dict.fromkeys(variables)) if variables else most_read(record, preprocessor)
     settings = ContinuumSettings(grid=GRID, variables=names, level=level, with_deviation=True)
-    timeline = Asker(model, settings, torch.device(device)).ask(record)
+    timeline = Asker(model, settings).ask(record)
     place = {int(variable): i for i, variable in enumerate(timeline.variable)}
     panels = []
     for index in map(preprocessor.variables.names.index, names):

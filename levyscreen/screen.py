@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from levyscreen import machine, schema
 from levyscreen.errors import CalibrationError, UsageError
@@ -78,7 +77,6 @@ def screen(
     cohort: Cohort,
     model: Model,
     settings: ScreenSettings | None = None,
-    device: torch.device | str = "cpu",
     with_queries: bool = False,
     done: Callable[[int], None] = lambda records: None,
     beside: Callable[[Sequence[tuple[Batch, Answers]]], None] | None = None,
@@ -91,7 +89,7 @@ def screen(
     are left out (status too_many), only to compare with the paper, which drops those over 512. Raises CalibrationError
     where the calibrated signal is asked of a model whose calibration found that its signal carries nothing.
     """
-    settings, device = settings or ScreenSettings(), torch.device(device)
+    settings, device = settings or ScreenSettings(), model.device
     signal = ranking_signal(model, settings.signal)
     start = time.perf_counter()
     collector = _Collector(model, len(cohort), signal, with_queries)

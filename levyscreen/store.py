@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
@@ -53,9 +54,9 @@ class Model:
     network: Network
     preprocessor: Preprocessor
     calibrations: dict[str, Calibration]  # by signal, the default one first; empty where the model is not calibrated
-    # Settings, cohort, split (record ids of train, validation, test), subjects where there are any, history.
+    # Settings, cohort, split (record ids of train, validation, test), subjects and unnamed (as `identities`), history.
     training: dict[str, Any]
-    # `records`, and `subjects` where there are any, that the calibrations are of; empty where the folder does not say.
+    # The `identities` of the records that the calibrations are of; empty where the folder does not say.
     fitted_on: dict[str, list[int]] = field(default_factory=dict)
     shipped: bool = False  # called by the name of a model that comes with the package: its folder stays as it is
 
@@ -68,14 +69,15 @@ class Model:
 
         By subject where both say it; else by record id, by which a stranger may be taken for one, and left out.
         """
-        records = [x for part in parts for x in self.records(part).tolist()]
-        if "subjects" not in self.training:
-            return _among(cohort, records, None)
-        return _among(cohort, records, [x for part in parts for x in self.remembered("subjects", part)])
+        of_parts = {"records": "split", "subjects": "subjects", "unnamed": "unnamed"}
+        told = {name: key for name, key in of_parts.items() if key == "split" or key in self.training}
+        return _among(
+            cohort, {name: [x for part in parts for x in self.remembered(key, part)] for name, key in told.items()}
+        )
 
     def calibrated_with(self, cohort: Cohort) -> NDArray[np.bool_]:
         """Which records of a cohort are of patients that set this model's intervals, (R,), known as by `knows`."""
-        return _among(cohort, self.fitted_on.get("records", []), self.fitted_on.get("subjects"))
+        return _among(cohort, self.fitted_on)
 
     def remembered(self, *keys: str) -> Any:
         """What the folder remembers of its training. Raises ModelError where it does not say."""
@@ -94,6 +96,11 @@ class Model:
             return "trained"
         of_calibrations = {c.provenance.get("cohort_fingerprint") for c in self.calibrations.values()}
         return "calibrated" if fingerprint in of_calibrations else None
+
+    @property
+    def device(self) -> torch.device:
+        """Where its network lies, and all that is asked of it is computed."""
+        return next(self.network.parameters()).device
 
     @property
     def calibration(self) -> Calibration | None:
@@ -130,13 +137,32 @@ class Model:
         }
 
 
-def _among(cohort: Cohort, records: list[int], subjects: list[int] | None) -> NDArray[np.bool_]:
-    """Which records of a cohort are of these subjects, or where it or they name none are these records, (R,)."""
+def identities(described: pa.Table) -> dict[str, list[int]]:
+    """Whom some records (schema.RECORDS) are of: `records` and, where there are any, `subjects`, each once.
+
+    `unnamed` are the records without a subject, where others have one.
+    """
+    unnamed = described.filter(pc.is_null(described.column("subject_id")))
+    columns = {
+        "records": described.column("record_id"),
+        "subjects": described.column("subject_id"),
+        "unnamed": unnamed.column("record_id"),
+    }
+    found = {name: column.drop_null().unique().sort().to_pylist() for name, column in columns.items()}
+    if not found["subjects"]:
+        del found["unnamed"]
+    return {name: ids for name, ids in found.items() if ids}
+
+
+def _among(cohort: Cohort, known: Mapping[str, list[int]]) -> NDArray[np.bool_]:
+    """Which records of a cohort are of these `identities`, by subject where both have one, (R,)."""
     subject, ids = (cohort.records.column(name) for name in ("subject_id", "record_id"))
-    by_id = np.isin(ids.fill_null(-1).to_numpy(), records)
-    if subjects is None or subject.null_count == len(cohort):
+    record = ids.fill_null(-1).to_numpy()
+    by_id = np.isin(record, known.get("records", []))
+    if "subjects" not in known or subject.null_count == len(cohort):
         return by_id
-    return np.where(subject.is_valid().to_numpy(), np.isin(subject.fill_null(0).to_numpy(), subjects), by_id)
+    by_subject = np.isin(subject.fill_null(0).to_numpy(), known["subjects"])
+    return np.where(subject.is_valid().to_numpy(), by_subject | np.isin(record, known.get("unnamed", [])), by_id)
 
 
 def shipped_folder() -> Path:
@@ -260,9 +286,7 @@ def save_calibrations(model: Model, calibrations: Sequence[Calibration], describ
 
     `described` is schema.RECORDS of the records that they were fitted on.
     """
-    columns = {"records": "record_id", "subjects": "subject_id"}
-    ids = {name: described.column(column).drop_null().unique().sort().to_pylist() for name, column in columns.items()}
-    fitted_on = {name: found for name, found in ids.items() if found}
+    fitted_on = identities(described)
     outputs.write_json(model.folder / CALIBRATION, outputs.sealed(_as_json(calibrations) | {"fitted_on": fitted_on}))
     return replace(model, calibrations={c.signal: c for c in calibrations}, fitted_on=fitted_on)
 
@@ -307,14 +331,14 @@ def save_member(folder: Path, seed: int, network: Network) -> Path:
     return path
 
 
-def load_members(model: Model, device: torch.device | str = "cpu", seeds: Iterable[int] | None = None) -> list[Network]:
-    """The other members of the deep ensemble in a model's folder, of these seeds or all; none if there are none."""
+def load_members(model: Model, seeds: Iterable[int] | None = None) -> list[Network]:
+    """The other members of the deep ensemble in a model's folder, where its network lies; of these seeds or all."""
     weights = _listed(model.folder)
     if seeds is None:
         paths = [model.folder / name for name in sorted(weights) if fnmatch(name, MEMBERS)]
     else:
         paths = [member_path(model.folder, seed) for seed in seeds]
-    members = [load_weights(path, model.network.config, device) for path in paths]
+    members = [load_weights(path, model.network.config, model.device) for path in paths]
     for path in paths:
         if path.name not in weights:
             raise ModelError(f"{path} is not of this ensemble: {CONFIG} beside it does not name it; take it away")
@@ -326,7 +350,7 @@ def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any], dict[s
     """The network's settings; what is remembered of the training, as far as anything later reads it; file digests."""
     training = parsed(dict[str, Any], data["training"], "training")
     ids = dict[str, list[int]]
-    read_later = {"cohort_fingerprint": str, "split": ids, "subjects": ids, "settings": TrainingConfig}
+    read_later = {"cohort_fingerprint": str, "split": ids, "subjects": ids, "unnamed": ids, "settings": TrainingConfig}
     for key in training.keys() & read_later:
         try:
             parsed(read_later[key], training[key], f"training.{key}")

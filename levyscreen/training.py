@@ -20,6 +20,7 @@ from levyscreen.store import (
     CONFIG,
     Model,
     has_member,
+    identities,
     load_members,
     load_model,
     member_path,
@@ -61,12 +62,12 @@ def train(
                 f"{folder} holds a model of other records or settings: name another folder, or remove this one to "
                 "begin anew"
             )
-        return calibrate(found, cohort, device)  # all that it lacks
+        return calibrate(found, cohort)  # all that it lacks
     data = prepare(cohort, protocol, config.seed)
     fitted = fit(data, model, config, folder / STATE, device, resume, watch, teacher)
     save_model(folder, fitted.network, data.preprocessor, describe(cohort, data, config, fitted))
     trained = load_model(folder.resolve(), device)
-    return calibrate(trained, cohort, device) if model.decode == "levy" else trained
+    return calibrate(trained, cohort) if model.decode == "levy" else trained
 
 
 def member_seeds(seed: int, members: int) -> range:
@@ -93,27 +94,26 @@ def train_student(
     model: Model,
     folder: Path,
     epochs: int,
-    device: torch.device,
     resume: bool = False,
     watch: Watch | None = None,
 ) -> Model:
     """Trains one model on the mean of a model's deep ensemble: same records, split and sizes, one pass at inference.
 
-    Raises as `learning_from`.
+    On the device of that model. Raises as `learning_from`.
     """
-    config, teacher = learning_from(model, cohort, epochs, device)
+    config, teacher = learning_from(model, cohort, epochs)
     protocol, sizes = model.preprocessor.protocol, model.network.config
-    return train(cohort, folder, protocol, sizes, config, device, resume, watch, teacher)
+    return train(cohort, folder, protocol, sizes, config, model.device, resume, watch, teacher)
 
 
 def learning_from(
-    model: Model, cohort: Cohort, epochs: int, device: torch.device, seeds: Iterable[int] | None = None
+    model: Model, cohort: Cohort, epochs: int, seeds: Iterable[int] | None = None
 ) -> tuple[TrainingConfig, Teacher]:
     """Settings of a student of a model's deep ensemble, of all its members or those of `seeds`, and its teacher.
 
     Raises TrainingError where there is no ensemble, or one of another cohort or of other heads than point ones.
     """
-    teacher = Teacher([model.network, *load_members(model, device, seeds)])
+    teacher = Teacher([model.network, *load_members(model, seeds)])
     if len(teacher.networks) == 1:
         raise TrainingError(f"{model.name} has no ensemble to learn from: train it with --members 5")
     if model.network.config.head != "point":  # a mean alone teaches no scale: it would shrink to nothing
@@ -152,15 +152,15 @@ def _is_of(found: Model, cohort: Cohort, protocol: Protocol, model: ModelConfig,
 
 def describe(cohort: Cohort, data: TrainingData, config: TrainingConfig, fitted: Fitted) -> dict[str, Any]:
     """What a model folder remembers of its training."""
-    ids, subject = data.readings.record_id, cohort.records.column("subject_id")
-    parts, history = vars(data.split).items(), [vars(epoch) for epoch in fitted.progress.history]
-    subjects = {name: subject.take(rows).drop_null().unique().sort().to_pylist() for name, rows in parts}
+    ids, history = data.readings.record_id, [vars(epoch) for epoch in fitted.progress.history]
+    parts = {name: (rows, identities(cohort.records.take(rows))) for name, rows in vars(data.split).items()}
+    told = {key: {name: who.get(key, []) for name, (_, who) in parts.items()} for key in ("subjects", "unnamed")}
     return {
         "settings": config.to_json(),
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
-        "split": {name: ids[rows].tolist() for name, rows in parts},
-        **({"subjects": subjects} if any(subjects.values()) else {}),
+        "split": {name: ids[rows].tolist() for name, (rows, _) in parts.items()},
+        **{key: of_parts for key, of_parts in told.items() if any(of_parts.values())},
         "best_epoch": fitted.progress.best_epoch,
         "history": history,
     }

@@ -130,6 +130,23 @@ def test_patients_are_known_again_by_subject_whatever_their_stays_are_called(coh
     assert judged == enough - known
 
 
+def test_records_that_had_no_subject_in_training_are_known_again_by_their_own_id(cohort, tmp_path):
+    """Every second of sixty records has a subject, and then all of them do."""
+    before = of_subjects(cohort, [100 + i if i % 2 else None for i in range(60)])
+    train(before, tmp_path / "model", PROTOCOL, MODEL, replace(TRAINING, epochs=1), torch.device("cpu"))
+    trained = load_model(tmp_path / "model")
+    later = of_subjects(other(cohort), range(100, 160))
+    judged, _ = held_out(trained, later, "test")
+    seen = {*trained.records("train").tolist(), *trained.records("validation").tolist()}
+    assert not set(judged.record_id.tolist()) & seen
+    # Not so a stranger whose record is called as one of a subject's is.
+    strangers = of_subjects(other(cohort), range(500, 560))
+    assert {int(i) for i in held_out(trained, strangers, "test")[0].record_id if i % 2 == 0} & seen
+    copy = calibrate(trained, replace(before, fingerprint="third"), folder=tmp_path / "copy")
+    used = copy.calibrated_with(later)
+    assert set(np.array(ids_of(later))[used]) == set(copy.fitted_on["records"])
+
+
 def test_a_card_counts_patients_and_a_reader_is_checked_on_patients_that_it_did_not_see(tmp_path, monkeypatch):
     """Sixty stays of thirty subjects."""
     cohort = of_subjects(tiny_cohort(60), [100 + i // 2 for i in range(60)])

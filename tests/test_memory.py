@@ -42,3 +42,5 @@ def test_the_errors_of_torch_and_numpy_are_known_as_lack_of_memory(ask):
         ask()
     assert is_out_of_memory(error.value)
     assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
+    full = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+    assert is_out_of_memory(RuntimeError(full))

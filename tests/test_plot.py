@@ -79,7 +79,7 @@ def test_dots_are_the_records_readings_in_their_unit(cohort, model):
 def test_line_and_band_are_the_continuum_of_that_record(cohort, model):
     axis = values_axes(draw(cohort, model, 4, ["HR"], level=0.8))[0]
     settings = ContinuumSettings(variables=("HR",), level=0.8, with_deviation=True)
-    expected = Asker(model, settings, CPU).ask(model.preprocessor.apply(cohort).take(np.array([3]))).columns
+    expected = Asker(model, settings).ask(model.preprocessor.apply(cohort).take(np.array([3]))).columns
     line = labelled(axis)["prediction"]
     np.testing.assert_allclose(line.get_ydata(), expected["prediction"][0, 0], rtol=1e-5)
     band = labelled(axis)["interval calibrated at 80 %"].get_paths()[0].vertices[:, 1]

@@ -90,7 +90,7 @@ class TestStudent:
         assert found.progress.history[0].train_loss == pytest.approx(expected, rel=1e-4)
 
     def test_it_comes_nearer_to_the_mean_than_where_it_started(self, cohort, teacher, tmp_path):
-        student = train_student(cohort, teacher, tmp_path / "student", 8, CPU)
+        student = train_student(cohort, teacher, tmp_path / "student", 8)
         losses = [epoch["train_loss"] for epoch in student.training["history"]]
         assert losses[-1] < losses[0]
         assert student.training["split"] == teacher.training["split"]
@@ -104,34 +104,34 @@ class TestStudent:
             if progress.epoch == 2:
                 raise Cut
 
-        whole = train_student(cohort, teacher, tmp_path / "whole", 4, CPU)
+        whole = train_student(cohort, teacher, tmp_path / "whole", 4)
         with pytest.raises(Cut):
-            train_student(cohort, teacher, tmp_path / "cut", 4, CPU, watch=Watch(epoch=cut))
-        assert train_student(cohort, teacher, tmp_path / "cut", 4, CPU, resume=True).digest == whole.digest
-        again = train_student(cohort, teacher, tmp_path / "cut", 4, CPU, resume=True, watch=Watch(epoch=refuse))
+            train_student(cohort, teacher, tmp_path / "cut", 4, watch=Watch(epoch=cut))
+        assert train_student(cohort, teacher, tmp_path / "cut", 4, resume=True).digest == whole.digest
+        again = train_student(cohort, teacher, tmp_path / "cut", 4, resume=True, watch=Watch(epoch=refuse))
         assert again.digest == whole.digest
 
     def test_of_another_teacher_it_is_another_training(self, cohort, teacher, tmp_path):
-        train_student(cohort, teacher, tmp_path / "student", 1, CPU)
+        train_student(cohort, teacher, tmp_path / "student", 1)
         train_member(cohort, teacher, TRAINING.seed + 2, CPU)
         with pytest.raises(TrainingError, match="other records or settings"):
-            train_student(cohort, teacher, tmp_path / "student", 1, CPU, resume=True)
+            train_student(cohort, teacher, tmp_path / "student", 1, resume=True)
 
     def test_what_has_no_ensemble_or_is_of_another_cohort_teaches_nothing(self, cohort, teacher, tmp_path):
         alone = train(cohort, tmp_path / "alone", PROTOCOL, MODEL, replace(TRAINING, epochs=1), CPU)
         with pytest.raises(TrainingError, match="no ensemble to learn from: train it with --members 5"):
-            train_student(cohort, alone, tmp_path / "student", 1, CPU)
+            train_student(cohort, alone, tmp_path / "student", 1)
         with pytest.raises(TrainingError, match="was trained on another cohort"):
-            train_student(replace(tiny_cohort(seed=1), fingerprint="other"), teacher, tmp_path / "student", 1, CPU)
+            train_student(replace(tiny_cohort(seed=1), fingerprint="other"), teacher, tmp_path / "student", 1)
 
     def test_means_alone_teach_no_scale(self, cohort, tmp_path):
         config = replace(TRAINING, epochs=1)
         teacher = train(cohort, tmp_path / "nll", PROTOCOL, replace(MODEL, head="nll", decode="softmax"), config, CPU)
         train_member(cohort, teacher, TRAINING.seed + 1, CPU)
         with pytest.raises(TrainingError, match="nll has a nll head; only point heads teach a student"):
-            train_student(cohort, teacher, tmp_path / "student", 1, CPU)
+            train_student(cohort, teacher, tmp_path / "student", 1)
 
     def test_a_students_member_is_refused_for_it_would_be_taught_by_nobody(self, cohort, teacher, tmp_path):
-        student = train_student(cohort, teacher, tmp_path / "student", 1, CPU)
+        student = train_student(cohort, teacher, tmp_path / "student", 1)
         with pytest.raises(TrainingError, match="its settings name another one, or none"):
             train_member(cohort, student, TRAINING.seed + 1, CPU)

@@ -48,7 +48,7 @@ def command(
     loaded.network.levy()  # what emits no signals cannot be calibrated
     found = common.read(cohort, no_cache)
     common.note_left_out(found, loaded)
-    calibrated = calibrate(loaded, found, where, chosen, by, levels, out)
+    calibrated = calibrate(loaded, found, chosen, by, levels, out)
     for name, fitted in calibrated.calibrations.items():
         facts = fitted.provenance
         common.stderr(
@@ -58,7 +58,7 @@ def command(
     common.warn_of_signals(calibrated)
     common.stderr(f"written to {calibrated.folder}")
     own = found.fingerprint == calibrated.remembered("cohort_fingerprint")
-    evaluation = common.write_card(calibrated, found if own else None, where, "it was calibrated on another cohort")
+    evaluation = common.write_card(calibrated, found if own else None, "it was calibrated on another cohort")
     if evaluation is not None:
         table = evaluation.reliability
         title = "Reliability on test records: coverage and median width, overall, then the worst variable first"

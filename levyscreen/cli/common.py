@@ -151,7 +151,7 @@ def warn_of_signals(model: Model) -> None:
             )
 
 
-def write_card(model: Model, cohort: Cohort | None, where: torch.device, why_not: str = "") -> Evaluation | None:
+def write_card(model: Model, cohort: Cohort | None, why_not: str = "") -> Evaluation | None:
     """Judges a model on its held-out records of `cohort`, if there is one, and writes its card. Says what it takes."""
     from levyscreen.card import write_card as written
     from levyscreen.judging import evaluate
@@ -159,7 +159,7 @@ def write_card(model: Model, cohort: Cohort | None, where: torch.device, why_not
     evaluation = None
     if cohort is not None:
         stderr("judging it on records that it never saw, for its card: four passes over them")
-        evaluation = evaluate(model, cohort, where)
+        evaluation = evaluate(model, cohort)
     stderr(f"card written to {written(model, evaluation, why_not)}")
     return evaluation
 

@@ -69,7 +69,7 @@ def command(
     folder = out or common.OUT / found.name
     most = 512 if protocol == "paper" else None
     with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:
-        written = continuum(found, loaded, folder / "continuum", settings, where, chosen, done, most)
+        written = continuum(found, loaded, folder / "continuum", settings, chosen, done, most)
     timing: dict[str, Any] = {**times, **written.timing, "peak_memory_bytes": machine.peak_memory_bytes()}
     outputs.write_json(folder / "continuum-timing.json", timing)
     _report(written, timing)

@@ -41,6 +41,6 @@ def command(
         common.stderr(
             f"warning: {loaded.name} was calibrated on these records: its scales and intervals are not judged by them"
         )
-    evaluation = common.write_card(loaded, found, where) if card else evaluate(loaded, found, where)
+    evaluation = common.write_card(loaded, found) if card else evaluate(loaded, found)
     assert evaluation is not None
     typer.echo(evaluation_markdown(loaded.name, evaluation))

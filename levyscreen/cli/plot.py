@@ -48,7 +48,7 @@ def command(
         cohort, model = Path(last["cohort"]), model or last["model"]
     where = machine.device(device)
     loaded = load_model(common.model_name(model, None), where)
-    figure = draw(common.read(cohort, no_cache), loaded, record, common.strings(variables), level, where)
+    figure = draw(common.read(cohort, no_cache), loaded, record, common.strings(variables), level)
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix.lstrip("."))
     common.stderr(f"written to {path}")

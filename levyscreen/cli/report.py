@@ -48,7 +48,7 @@ def command(
     loaded = load_model(model or screened.model, where)
     found = common.read(cohort or Path(screened.cohort), no_cache)
     with common.progress("report", screened.timing["records"]) as done:
-        page = report(screened, found, loaded, known, patients, tuple(sys.argv[1:]), where, done)
+        page = report(screened, found, loaded, known, patients, tuple(sys.argv[1:]), done)
     path = output or folder / "report.html"
     write(path, page)
     size = len(page.encode())

@@ -72,7 +72,7 @@ def command(
     common.note_left_out(records, loaded)
     common.note_met(records, loaded)
     folder = out or common.OUT / records.name
-    screening, comparison = _run(records, loaded, settings, str(where), queries, compare, protocol)
+    screening, comparison = _run(records, loaded, settings, queries, compare, protocol)
     _write(screening, comparison, records, folder, times)
     _report(screening, comparison, records, folder)
     _note_former(folder, screening)
@@ -101,7 +101,7 @@ def _typed_of(context: typer.Context, top_decile: bool, flag: float) -> tuple[bo
 
 
 def _run(
-    cohort: Cohort, model: Model, settings: Any, device: str, queries: bool, compare: bool, protocol: str | None
+    cohort: Cohort, model: Model, settings: Any, queries: bool, compare: bool, protocol: str | None
 ) -> tuple[Screening, Any]:
     from levyscreen.compare import ENSEMBLE, Comparison
     from levyscreen.screen import screen
@@ -110,7 +110,7 @@ def _run(
     comparison = None
     extra: dict[str, Any] = {}
     if compare:
-        members = load_members(model, device)
+        members = load_members(model)
         comparison = Comparison(model.network, members, len(cohort), settings.seed)
         extra["beside"] = comparison.beside
         if comparison.ensemble is None:
@@ -120,7 +120,7 @@ def _run(
             )
     most = 512 if protocol == "paper" else None
     with common.progress("screening", len(cohort)) as done:
-        screening = screen(cohort, model, settings, device, queries, done, most_readings=most, **extra)
+        screening = screen(cohort, model, settings, queries, done, most_readings=most, **extra)
     if comparison is None:
         return screening, None
     return screening, comparison.table(screening.scores, screening.timing["compute_s"])

@@ -64,7 +64,7 @@ def command(
     watch, close = _watch(epochs)
     try:
         if teacher:
-            model = train_student(found, load_model(teacher, where), folder, epochs, where, resume, watch)
+            model = train_student(found, load_model(teacher, where), folder, epochs, resume, watch)
         else:
             model = train(found, folder, PROTOCOLS[protocol], settings, config, where, resume, watch)
         for member in member_seeds(seed, members):
@@ -74,7 +74,7 @@ def command(
         close()
     common.stderr(f"model written to {folder}")
     common.warn_of_signals(model)
-    common.write_card(model, found if model.calibration else None, where, f"decoding by {decode}, it emits no signals")
+    common.write_card(model, found if model.calibration else None, f"decoding by {decode}, it emits no signals")
 
 
 def _refuse_unknown(decode: str, head: str, protocol: str) -> None:

@@ -67,7 +67,7 @@ class VarianceHead(Estimator):
 def fit_log_variance(train: Queries, validation: Queries, seed: int) -> _LogVariance:
     """The head of the best epoch on `validation`; same seed, same head. Global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
         head = _LogVariance(train)
     optimiser = torch.optim.AdamW(head.parameters(), lr=RATE, weight_decay=WEIGHT_DECAY)
     order = torch.Generator().manual_seed(seed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from levyscreen.errors import TrainingError
 from levyscreen.records.described import patients
-from levyscreen.records.hiding import hide, subsample
+from levyscreen.records.hiding import hidden_count, hide, subsample
 from levyscreen.records.preprocessor import Preprocessor, Readings
 from levyscreen.records.splits import Split, split
 
@@ -39,9 +39,14 @@ class TrainingData:
 
 
 def prepare(cohort: Cohort, protocol: Protocol, seed: int) -> TrainingData:
-    """Raises TrainingError where too few records have enough readings to be split."""
+    """Raises TrainingError where too few records have enough readings to be split, or would have none hidden."""
     variables = cohort.variables if protocol.name == "ours" else cohort.variables.without_ranges()
     bare = Preprocessor(variables, protocol, (0.0,) * len(variables), (1.0,) * len(variables)).apply(cohort)
+    if not hidden_count(np.array(protocol.min_readings), protocol.hide):
+        raise TrainingError(
+            f"a share of {protocol.hide:g} hides none of {protocol.min_readings} readings: hide more, or ask for more "
+            "readings a record"
+        )
     eligible = (bare.lengths >= protocol.min_readings) & (bare.record_id >= 0)
     if eligible.sum() < 20:
         raise TrainingError(

@@ -57,9 +57,9 @@ def fit(
 
     With a teacher, a network that starts as the teacher's first learns its mean; stopping goes by the hidden values.
 
-    State goes to `folder` after each epoch; with `resume`, a training cut off there goes on and ends in the same
-    weights as one that was not. Raises TrainingError where the state there is of another training, and for another
-    teacher than the settings name.
+    State goes to `folder` after each epoch; with `resume`, a training cut off there goes on and ends as one that was
+    not, on a CPU in the same weights bit for bit. Raises TrainingError where the state there is of another training,
+    and for another teacher than the settings name.
     """
     watch = watch or Watch()
     if config.teacher != (teacher.digest if teacher else None):
@@ -171,6 +171,8 @@ def _network(model: ModelConfig, config: TrainingConfig) -> Network:
     if config.path == "sampled":
         if model.decode != "levy":
             raise TrainingError(f"only a levy layer can be trained on its sampled path, and this is {model.decode}")
+        if config.products != "float32":
+            raise TrainingError("the sampled path is trained in float32 alone: phi has no series for fewer digits")
         network.levy().sampled = True
     return network
 

@@ -66,7 +66,7 @@ def _fit(
     inside = np.clip(read, least, most)
     centre, spread = inside.mean(axis=0), np.maximum(inside.std(axis=0), np.float32(1e-6))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
         layers = _Layers(variables)
         nn.init.constant_(layers.out.bias, math.log(max(float(np.abs(error).mean()), 1e-6)))
         data = [torch.from_numpy(np.ascontiguousarray(x)) for x in ((inside - centre) / spread, of, error)]

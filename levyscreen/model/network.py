@@ -145,5 +145,5 @@ def _head_means(reading: Reading | LatticeReading, spread: Tensor | None) -> Sig
 def build(config: ModelConfig, seed: int) -> Network:
     """A freshly initialised network, the same for the same seed; global random state is left as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
         return Network(config)

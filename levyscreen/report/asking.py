@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from levyscreen.errors import UsageError
 from levyscreen.questions import SIGNALS, Answers, ask
@@ -69,7 +68,6 @@ def ask_again(
     screened: Screened,
     cohort: Cohort,
     model: Model,
-    device: torch.device,
     done: Callable[[int], None] = lambda records: None,
 ) -> Asked:
     """One pass over the cohort, with the screening's own seed and settings."""
@@ -81,7 +79,7 @@ def ask_again(
     for first, part in cohort.windows(WINDOW_RECORDS):
         subjects = select(part, model, settings, screened.most_readings)
         flagged.append(_halves(subjects, ids))
-        for _, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
+        for _, answers in ask(model.network, subjects.readings, subjects.hidden, model.device, settings.tokens, done):
             answered.append(_kept(model, facts["signal"], answers, first))
     if not answered:
         raise UsageError(f"no record of {screened.folder} was scored: there is nothing to report")

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from levyscreen import outputs
 from levyscreen.errors import UsageError
 from levyscreen.names import printable
@@ -49,7 +47,6 @@ def report(
     outcomes: Outcomes | None = None,
     patients: int | None = None,
     command: tuple[str, ...] = (),
-    device: torch.device | str = "cpu",
     done: Callable[[int], None] = lambda records: None,
 ) -> str:
     """The report as HTML; the same folder, cohort and model give the same text.
@@ -62,9 +59,9 @@ def report(
     model.require_calibration().level_index(LEVEL)
     refuse_another(screened, cohort, model)
     scored = screened.scores[screened.scores["status"] == "scored"]
-    asked = ask_again(screened, cohort, model, torch.device(device), done)
+    asked = ask_again(screened, cohort, model, done)
     environment = _environment()
-    pictures = dict(_pictures(environment, screened, model, asked, patients, torch.device(device)))
+    pictures = dict(_pictures(environment, screened, model, asked, patients))
     sheet = _read("report.css")
     page: str = environment.get_template("report.html.j2").render(
         sheet=_safe(sheet),
@@ -129,7 +126,6 @@ def _pictures(
     model: Model,
     asked: Asked,
     patients: int | None,
-    device: torch.device,
 ) -> Iterator[tuple[int, Any]]:
     """An SVG element for each flagged record, the least trusted first, as many as are wanted."""
     if patients == 0:
@@ -140,7 +136,7 @@ def _pictures(
     variables = dict(zip(scores["record_id"].tolist(), worst, strict=True))
     total = 0
     hours = model.preprocessor.variables.horizon_hours
-    for place, (record_id, drawn) in enumerate(courses(model, asked, variables, LEVEL, device), 1):
+    for place, (record_id, drawn) in enumerate(courses(model, asked, variables, LEVEL), 1):
         text = template.render(picture=picture(record_id, drawn, hours), record_id=record_id)
         total += len(text)
         if patients is None and total > MOST_PICTURE_BYTES:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from levyscreen.plot import Panel, most_read
 from levyscreen.report.chart import Frame, span
@@ -41,14 +40,14 @@ class Course:
 
 
 def courses(
-    model: Model, asked: Asked, variables: Mapping[int, tuple[str, ...]], level: float, device: torch.device
+    model: Model, asked: Asked, variables: Mapping[int, tuple[str, ...]], level: float
 ) -> Iterator[tuple[int, list[Course]]]:
     """Id and courses of each flagged record, the least trusted first, a few computed at a time.
 
     `variables` names those to draw of each record; without a name, those with the most hidden readings. Raises
     CalibrationError where the model has no calibration or none at `level`.
     """
-    asker = Asker(model, ContinuumSettings(grid=GRID, level=level, with_deviation=True), device)
+    asker = Asker(model, ContinuumSettings(grid=GRID, level=level, with_deviation=True))
     count = len(asked.seen)
     windows = (asked.seen.take(np.arange(first, min(first + WINDOW, count))) for first in range(0, count, WINDOW))
     row = 0

@@ -42,9 +42,7 @@ def time_all(stage: Stage, results: Results, say: Callable[[str], None] = lambda
     dataset, seed = stage.networks.dataset.name, stage.networks.seed
     model = stage.networks.model()
     readings = _some(stage)
-    asker, full = (
-        Asker(model, ContinuumSettings(with_deviation=flag), stage.networks.device) for flag in (False, True)
-    )
+    asker, full = (Asker(model, ContinuumSettings(with_deviation=flag)) for flag in (False, True))
     members = cache(partial(_members, stage))  # loaded as the way is warmed up
     ways: dict[str, Callable[[Readings], object]] = {
         "free": lambda of: list(timelines(asker, [of])),
@@ -137,9 +135,9 @@ def _whole(readings: Readings) -> Batch:
 
 
 def _members(stage: Stage) -> list[Asker]:
-    model, device = stage.networks.model(), stage.networks.device
+    model = stage.networks.model()
     networks = stage.networks.networks("ensemble")
-    return [Asker(replace(model, network=network), ContinuumSettings(), device) for network in networks]
+    return [Asker(replace(model, network=network), ContinuumSettings()) for network in networks]
 
 
 def _some(stage: Stage) -> Readings:

@@ -94,7 +94,7 @@ class Networks:
     def _student(self, folder: Path) -> Model:
         self.networks("ensemble")
         model, others = self.model(), member_seeds(self.seed, MEMBERS)
-        learning = learning_from(model, self.cohort, STUDENT_EPOCHS, self.device, others)
+        learning = learning_from(model, self.cohort, STUDENT_EPOCHS, others)
         return self._trained(folder, model.network.config, *learning)
 
     def _trained(
@@ -120,7 +120,7 @@ class Networks:
             if not self.training and not has_member(model.folder, member):
                 raise MissingNetwork(f"{model.folder} lacks member {member} of its ensemble")
             train_member(self.cohort, model, member, self.device, True, self._watch(f"member {member}"))
-        return [model.network, *load_members(model, self.device, others)]
+        return [model.network, *load_members(model, others)]
 
     def weights(self, kind: str) -> dict[str, str]:
         """Digests of what `kind` is made of, by file, as far as it is there."""

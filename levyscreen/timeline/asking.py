@@ -73,15 +73,15 @@ class Timeline:
 class Asker:
     """A model with the grid's queries projected, ready to be asked about any record."""
 
-    def __init__(self, model: Model, settings: ContinuumSettings, device: torch.device):
-        self.model, self.settings, self.device = model, settings, device
+    def __init__(self, model: Model, settings: ContinuumSettings):
+        self.model, self.settings, self.device = model, settings, model.device
         variables = model.preprocessor.variables
         self.variable = _chosen(variables.names, settings.variables)
         horizon = np.float32(variables.horizon_hours)
         self.time_hours = (np.arange(settings.grid) * (variables.horizon_hours / settings.grid)).astype(np.float32)
         variable, time = torch.from_numpy(self.variable), torch.from_numpy(self.time_hours / horizon)
-        with torch.no_grad(), torch.autocast(device.type, enabled=False):
-            self.lattice = model.network.lattice(variable.to(device), time.to(device))
+        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
+            self.lattice = model.network.lattice(variable.to(self.device), time.to(self.device))
             self.head = model.network.fused_head()
         self.calibration = model.timeline_calibration(settings.with_deviation)
         self.calibration.level_index(settings.level)  # an unknown level is refused before anything is computed

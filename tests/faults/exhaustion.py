@@ -85,7 +85,7 @@ def screened() -> dict[str, np.ndarray]:
 
 def dense() -> dict[str, np.ndarray]:
     model, cohort = _subject()
-    asker = Asker(model, SETTINGS, torch.device("cpu"))
+    asker = Asker(model, SETTINGS)
     (timeline,) = timelines(asker, [model.preprocessor.apply(cohort)])
     return {"record_id": timeline.record_id, **timeline.columns}
 

@@ -174,12 +174,13 @@ def an_answer_not_finite(rng: np.random.Generator, folder: Path) -> str | None:
             values[hit[:1]] = value
             yield batch, replace(answers, **{name: values})
 
+    usual_scores = screen(whole, model(MODELS[0])).scores
     with mock.patch.object(screening, "ask", poisoned), np.errstate(all="ignore"):
         scores = screen(whole, model(MODELS[0])).scores
     odd = scores.set_index("record_id").loc[ODD]
     if odd["status"] != "non_finite" or pd.notna(odd["trust_rank"]) or odd["flagged"]:
         return f"{name} {value}: it is {odd['status']}, rank {odd['trust_rank']}"
-    return odd_scores(scores, scores) or a_timeline_not_finite(rng, whole, folder, value)
+    return odd_scores(scores, usual_scores) or a_timeline_not_finite(rng, whole, folder, value)
 
 
 def a_timeline_not_finite(rng: np.random.Generator, whole: Cohort, folder: Path, value: float) -> str | None:
@@ -236,7 +237,10 @@ def far_values(rng: np.random.Generator) -> str | None:
         for name in ("evidence", "disagreement", "sigma_hat"):
             if not bool(torch.isfinite(getattr(got, name)).all()) or bool((getattr(got, name) < 0).any()):
                 return f"{name} of values at {ratio:g} is not finite, or negative"
-        if not torch.allclose(got.disagreement.double(), exact.disagreement, rtol=1e-3, atol=1e-4):
+        rounding = 2.0**-24 * ratio  # of the values themselves
+        if not torch.allclose(
+            got.disagreement.double(), exact.disagreement, rtol=1e-3, atol=(1e-3 * spread + 4 * rounding) ** 2
+        ):
             return f"the disagreement of values at {ratio:g} is off"
     return None
 

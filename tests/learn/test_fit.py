@@ -68,6 +68,17 @@ def test_only_a_levy_layer_has_a_sampled_path(data, tmp_path, decode):
         fit(data, replace(MODEL, decode=decode), replace(TRAINING, path="sampled"), tmp_path, CPU)
 
 
+def test_a_sampled_path_has_no_products_in_bfloat16(data, tmp_path):
+    with pytest.raises(TrainingError, match="sampled path is trained in float32 alone"):
+        fit(data, MODEL, replace(TRAINING, path="sampled", products="bfloat16"), tmp_path, CPU)
+
+
+def test_a_protocol_that_hides_nothing_of_some_records_is_refused():
+    with pytest.raises(TrainingError, match=r"a share of 0.05 hides none of 10 readings: hide more"):
+        prepare(tiny_cohort(), replace(PROTOCOL, hide=0.05), 0)
+    assert prepare(tiny_cohort(), replace(PROTOCOL, hide=0.1), 0)
+
+
 @pytest.mark.parametrize("decode", ["levy", "softmax", "tnp-d"])
 @pytest.mark.parametrize("head", ["point", "nll"])
 def test_products_in_bfloat16_learn_the_same_to_their_rounding(data, tmp_path, decode, head):

@@ -14,7 +14,7 @@ from levyscreen.report.screened import NOTE, note, read_screened
 from levyscreen.report.timelines import GRID, courses
 from levyscreen.report.who import Outcomes
 from levyscreen.timeline import Asker, ContinuumSettings
-from tests.report.conftest import CPU, LIVE
+from tests.report.conftest import LIVE
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -114,7 +114,7 @@ def test_the_same_folder_gives_the_same_page(screened, cohort, model, text):
 
 
 def test_the_questions_are_the_screenings_own(screened, cohort, model):
-    asked = ask_again(screened, cohort, model, CPU)
+    asked = ask_again(screened, cohort, model)
     scores = screened.scores[screened.scores["status"] == "scored"].set_index("record_id")
     rows = cohort.records.column("record_id").to_numpy()[asked.record]
     for column, values in (("uncertainty", asked.doubt), ("mae", asked.error)):
@@ -123,14 +123,14 @@ def test_the_questions_are_the_screenings_own(screened, cohort, model):
 
 
 def test_a_course_is_drawn_from_the_readings_left_to_the_model_alone(screened, cohort, model):
-    asked = ask_again(screened, cohort, model, CPU)
+    asked = ask_again(screened, cohort, model)
     assert asked.seen.record_id.tolist() == flagged(screened)
     row = int(np.flatnonzero(cohort.records.column("record_id").to_numpy() == flagged(screened)[1])[0])
     every = model.preprocessor.apply(cohort).lengths[row]
     assert asked.seen.lengths[1] + asked.hidden.lengths[1] == every
-    record_id, (course,) = list(courses(model, asked, dict.fromkeys(flagged(screened), (f"{LIVE}HR",)), 0.9, CPU))[1]
+    record_id, (course,) = list(courses(model, asked, dict.fromkeys(flagged(screened), (f"{LIVE}HR",)), 0.9))[1]
     assert record_id == flagged(screened)[1]
-    asker = Asker(model, ContinuumSettings(grid=GRID, with_deviation=True), CPU)
+    asker = Asker(model, ContinuumSettings(grid=GRID, with_deviation=True))
     alone = asker.ask(asked.seen.take(np.array([1]))).columns
     for name in ("prediction", "lower", "evidence"):
         np.testing.assert_allclose(getattr(course.panel, name), alone[name][0, 0], rtol=1e-4)

@@ -206,7 +206,7 @@ def test_seeds_that_are_none_are_refused(text):
 
 def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
     """The same passes by another way: the spreads of many agree, as neither's random numbers are the other's."""
-    asker = Asker(stage.networks.model(), ContinuumSettings(grid=6), CPU)
+    asker = Asker(stage.networks.model(), ContinuumSettings(grid=6))
     readings = stage.training.part(stage.training.split.test[:2])
     fast = torch.cat(dropped_spread(asker, readings, 400))  # (R, V, T)
     network, horizon = asker.model.network, asker.model.preprocessor.variables.horizon_hours
