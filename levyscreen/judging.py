@@ -27,7 +27,7 @@ from levyscreen.learn.data import epoch_seed
 from levyscreen.learn.reader import fit_reader
 from levyscreen.questions import SIGNALS, Answers, ask, joined
 from levyscreen.records.described import patients_of
-from levyscreen.records.hiding import hide, subsample
+from levyscreen.records.hiding import fold_count, hide, subsample
 from levyscreen.records.preprocessor import Readings
 from levyscreen.store import Model, copied, require_new, save_calibrations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LEVELS = (0.8, 0.9, 0.95)
 # Fitted besides the default: a signal of the mean path, for timelines too dense to pay for the deviation.
-COMPANION = "disagreement"
+COMPANION = "sigma_hat"
 
 
 def calibrate(
@@ -72,7 +72,7 @@ def calibrate(
     first = _known(signal)
     check_request(first, by, levels)
     readings, described = held_out(model, cohort, "validation")
-    folds = _folds(model)
+    folds = fold_count(model.preprocessor.protocol.hide)
     answers = _answers(model, readings, folds)
     of_patient = patients_of(described, answers.record)
     provenance = {
@@ -194,7 +194,7 @@ def evaluate(model: Model, cohort: Cohort) -> Evaluation:
         [{"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)} for name, s in signals.items()]
     )
     # Coverage over all folds: the noise of one hiding is as large as what is looked for.
-    folds = _answers(model, readings, _folds(model))
+    folds = _answers(model, readings, fold_count(model.preprocessor.protocol.hide))
     scale = calibration.scale_of(folds)
     return Evaluation(
         summary,
@@ -214,11 +214,6 @@ def _groups(
     del groups["variable"]  # which the reliability has
     halves = [(level, calibration.half_width(scale, answers.variable, level)) for level in calibration.levels]
     return coverage_table(told, [Given(*half, len(calibration.variables)) for half in halves], groups)
-
-
-def _folds(model: Model) -> int:
-    """Disjoint hidings that a record has room for."""
-    return int(1 / model.preprocessor.protocol.hide)
 
 
 def _distributions(model: Model, answers: Answers) -> pd.DataFrame:

@@ -35,6 +35,7 @@ class Estimator(ABC):
     passes: ClassVar[int] = 1  # forward passes a query
     reads: ClassVar[str] = "levy"  # the network that predicts: by its name in study/networks.py
     needs_labels: ClassVar[bool] = False  # fits its uncertainty on targets: the lower block of tab:unc_interp
+    all_folds: ClassVar[bool] = False  # fits on every disjoint hiding of the validation records, not on one alone
     in_units: ClassVar[bool] = False  # its uncertainty is a standard deviation of the prediction, calibrated or not
     patients: NDArray[np.int64] | None = None  # whose each validation record is, (R,), where one may have several
 

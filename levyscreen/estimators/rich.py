@@ -28,11 +28,15 @@ class Rich(Estimator):
 
     title = "all signals read together (added here)"
     needs_labels = True
+    all_folds = True
     in_units = True
     _reader: Reader | None = None
 
     def fit(self, train: Sequence[Batch], validation: Sequence[Batch], seed: int = 0) -> None:
-        """Fits on `validation`, in whole and without each fold of patients. UsageError where it has not two."""
+        """Fits on `validation`, in whole and without each fifth of the patients. UsageError where it has not two.
+
+        A record may stand there several times, with other targets; `on_validation` is asked for the first of them.
+        """
         require_queries(sum(int(batch.query_mask.sum()) for batch in validation))
         answers = joined([answer(self.network, batch) for batch in validation])
         error, variables = answers.truth - answers.prediction, self.network.config.variables
@@ -54,8 +58,9 @@ class Rich(Estimator):
         estimate = self(batch)
         for row, record in enumerate(batch.record.tolist()):
             if record in self._apart:
-                apart = torch.from_numpy(self._apart[record]).to(estimate.uncertainty)
-                estimate.uncertainty[row, batch.query_mask[row]] = apart
+                asked = batch.query_mask[row]
+                apart = torch.from_numpy(self._apart[record][: int(asked.sum())])
+                estimate.uncertainty[row, asked] = apart.to(estimate.uncertainty)
         return estimate
 
 

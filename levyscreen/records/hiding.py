@@ -23,6 +23,11 @@ def hidden_count(n: NDArray[np.int64], hide: float, most: int | None = None) -> 
     return count if most is None else np.minimum(count, most)
 
 
+def fold_count(hide: float) -> int:
+    """Disjoint hidings of a share that a record has room for; over them nearly every reading is hidden once."""
+    return int(round(1 / hide, 9))
+
+
 def choose(readings: Readings, count: NDArray[np.int64], seed: int, fold: int = 0) -> NDArray[np.bool_]:
     """Marks `count` (R,) readings of each record, chosen from (seed, record id): (N,) bool.
 

@@ -24,6 +24,7 @@ from levyscreen.questions import Answers, joined
 from levyscreen.questions import answer as answer_batch
 from levyscreen.records.batches import Batcher
 from levyscreen.records.described import patients_of
+from levyscreen.records.hiding import fold_count
 from levyscreen.study.answers import Questions, answer
 from levyscreen.study.networks import MissingNetwork
 
@@ -122,7 +123,7 @@ def _patients(stage: Stage, calibrated: Interval) -> list[dict[str, Any]]:
     """
     untouched = stage.networks.dataset.screening is not None
     asked = stage.screened if untouched else stage.tested
-    folds = int(round(1 / asked.share, 9))
+    folds = fold_count(asked.share)
     hidings = []
     for again in range(HIDINGS):
         told = [of_deviation(ask(stage, asked.questions(again, fold)), asked) for fold in range(folds)]

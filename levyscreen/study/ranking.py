@@ -41,7 +41,8 @@ def _made(stage: Stage, name: str) -> Estimator:
     kind = ESTIMATORS[name].reads
     estimator = ESTIMATORS[name]({kind: stage.networks.networks(kind)})
     estimator.patients = patients(stage.validated.described)
-    estimator.fit(stage.train.batches, stage.validation.batches, stage.networks.seed)
+    validation = stage.validation_folds if estimator.all_folds else stage.validation.batches
+    estimator.fit(stage.train.batches, validation, stage.networks.seed)
     return estimator
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levyscreen.learn.data import TrainingData, epoch_seed, prepare
-from levyscreen.records.hiding import hide
+from levyscreen.records.hiding import fold_count, hide
 from levyscreen.study.answers import Questions
 from levyscreen.study.datasets import read
 from levyscreen.study.networks import Networks
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.records.preprocessor import Readings
+    from levyscreen.types import Batch
 
 SCREENED = 20, 512  # readings of a record that the paper screens
 SCREENING_SEED = 0  # the same targets for every training seed (sec:exp_cohort, Protocol)
@@ -65,6 +66,12 @@ class Stage:
     def validation(self) -> Questions:
         """For scales."""
         return self.validated.questions()
+
+    @cached_property
+    def validation_folds(self) -> list[Batch]:
+        """Every disjoint hiding of the validation records, that of `validation` first."""
+        others = (self.validated.questions(fold=k) for k in range(1, fold_count(self.validated.share)))
+        return [batch for asked in (self.validation, *others) for batch in asked.batches]
 
     @cached_property
     def test(self) -> Questions:

@@ -81,6 +81,16 @@ def test_it_says_what_the_reader_of_these_targets_says_of_each_query(networks, t
     np.testing.assert_array_equal(out_of_fold, apart)
 
 
+def test_of_several_hidings_all_are_fitted_on_and_the_first_is_answered(networks, train, validation):
+    network = networks["levy"][0]
+    second = [replace(batch, query_time=1 - batch.query_time, target=batch.target + 0.1) for batch in validation]
+    answers = joined([answer(network, batch) for batch in (*validation, *second)])
+    _, apart = fit_reader(answers, answers.truth - answers.prediction, answers.record, network.config.variables, 1)
+    estimator = fit(networks, train, [*validation, *second])
+    out_of_fold = torch.cat([real(estimator.on_validation(batch), batch) for batch in validation])
+    np.testing.assert_array_equal(out_of_fold, apart[: len(out_of_fold)])
+
+
 def test_one_record_alone_is_refused(networks, train, validation):
     alone = type(validation[0])(**{name: tensor[:1] for name, tensor in vars(validation[0]).items()})
     with pytest.raises(UsageError, match="fitted on two patients or more"):

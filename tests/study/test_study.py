@@ -392,3 +392,18 @@ def test_an_unknown_study_is_refused_with_the_known_ones():
     found = CliRunner().invoke(app, ["study", "everything"])
     assert isinstance(found.exception, UsageError)
     assert "interpolation, cohort, continuum, stress, ablations, beyond" in str(found.exception)
+
+
+def test_the_hidings_of_validation_are_disjoint_and_begin_with_the_one_that_scales_are_of(stage):
+    batches = stage.validation_folds
+    first = stage.validation.batches
+    assert all(batch is same for batch, same in zip(batches, first, strict=False))
+    columns = [
+        np.concatenate([b.record[:, None].expand_as(b.query_mask)[b.query_mask] for b in batches]),
+        *(
+            np.concatenate([getattr(b, n)[b.query_mask] for b in batches])
+            for n in ("query_time", "query_variable", "target")
+        ),
+    ]
+    asked = set(zip(*(column.tolist() for column in columns), strict=True))
+    assert len(asked) == len(columns[0]) == 3 * sum(int(b.query_mask.sum()) for b in first)
