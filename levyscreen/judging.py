@@ -21,6 +21,7 @@ from levyscreen.calibrate import (
     reliability,
     spearman,
 )
+from levyscreen.config import WIDTH_LEVEL
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.groups import Given, Told, coverage_table, groups_of
 from levyscreen.learn.data import epoch_seed
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
 
 LEVELS = (0.8, 0.9, 0.95)
-# Fitted besides the default: a signal of the mean path, for timelines too dense to pay for the deviation.
+# Fitted besides the default: a signal of the mean path, for timelines too dense to pay for the deviation. It must see
+# evidence: where little is known the intervals of the disagreement are too narrow by far (tests/test_continuum.py).
 COMPANION = "sigma_hat"
 
 
@@ -58,6 +60,7 @@ def calibrate(
     Of the cohort that the model was trained on, only its validation records are used; of another cohort, all records
     that the model was neither trained nor tested on. Targets are hidden in disjoint folds, three at 30 %, so that
     nearly every reading is one once: else a rare variable's quantile is mostly the noise of a few hundred targets.
+    An interval at 90 % is always among them.
     `signal` is one that ranks, or "rich": a reader of all signals, fitted on these targets too, its scale and interval
     on what readers said that had not seen the record. Raises CalibrationError where no record may be used, and without
     `folder` for a model that was loaded by a shipped one's name; ModelError where `folder` is not new.
@@ -71,6 +74,7 @@ def calibrate(
         )
     first = _known(signal)
     check_request(first, by, levels)
+    levels = sorted({*levels, WIDTH_LEVEL})  # which widths, reports and timelines are of
     readings, described = held_out(model, cohort, "validation")
     folds = fold_count(model.preprocessor.protocol.hide)
     answers = _answers(model, readings, folds)
@@ -111,7 +115,7 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     intervals, unless that was the whole of this cohort. Raises CalibrationError where no record may be used.
     """
     readings = model.preprocessor.apply(cohort)
-    enough = readings.lengths >= model.preprocessor.protocol.min_readings
+    enough = readings.distinct >= model.preprocessor.protocol.min_readings
     if cohort.fingerprint == model.remembered("cohort_fingerprint"):
         allowed = np.isin(readings.record_id, model.records(part))
     else:
@@ -170,6 +174,7 @@ class Evaluation:
     distribution: pd.DataFrame  # a row for each calibrated scale: crps, ause, coverage and width
     reliability: pd.DataFrame  # of the default calibration
     groups: pd.DataFrame = field(default_factory=pd.DataFrame)  # its coverage by kind of patient and by evidence
+    own_cohort: bool = True  # of the cohort that the model was trained on, its test records
 
 
 def evaluate(model: Model, cohort: Cohort) -> Evaluation:
@@ -202,6 +207,7 @@ def evaluate(model: Model, cohort: Cohort) -> Evaluation:
         _distributions(model, answers),
         reliability(folds.prediction, folds.truth, scale, folds.variable, calibration),
         _groups(calibration, folds, scale, described),
+        cohort.fingerprint == model.remembered("cohort_fingerprint"),
     )
 
 

@@ -79,9 +79,10 @@ class Explainer:
 
 
 def _reasons(thin: NDArray[np.float64], conflict: NDArray[np.float64]) -> NDArray[np.object_]:
-    """Which factor's excess makes up the doubt; where neither exceeds the median record, the larger one."""
+    """Which factor's excess over the median record makes up the doubt; None where neither has one."""
     more, less = np.maximum(thin, conflict), np.minimum(thin, conflict)
     both = less > NAMED_SHARE * (np.maximum(more, 0) + np.maximum(less, 0))
     named = np.where(thin > conflict, "thin_evidence", "conflict").astype(object)
     named[both & (less > 0)] = "both"
+    named[more <= 0] = None
     return named

@@ -71,12 +71,12 @@ SCORES = pa.schema(
         pa.field("disagreement", pa.float32()),
         pa.field("evidence", pa.float32()),  # low means that little was found
         pa.field("sigma_hat", pa.float32()),
-        pa.field("interval_width", pa.float32()),  # at 90 %, in standard deviations of the variable; null uncalibrated
+        pa.field("interval_width", pa.float32()),  # at 90 %, in standard deviations; null where no variable has one
         pa.field("mae", pa.float32()),  # z units, against the hidden truth
         pa.field("trust_rank", pa.int32()),  # 1 = least trusted, ties by record_id
         pa.field("decile", pa.int32()),  # 1 = least trusted tenth
         pa.field("flagged", pa.bool_()),  # False unless scored
-        pa.field("reason", pa.string()),  # one of REASONS; null unless flagged
+        pa.field("reason", pa.string()),  # one of REASONS; null unless flagged, or as the median record
         pa.field("worst_variables", pa.string()),  # up to three names, joined by ';', the worst first
     ]
 )

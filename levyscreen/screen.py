@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from levyscreen import machine, schema
+from levyscreen.config import WIDTH_LEVEL
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.questions import SIGNALS, TOKENS, Answers, ask
 from levyscreen.reasons import Explainer
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
     from levyscreen.records.preprocessor import Readings
     from levyscreen.store import Model
-
-WIDTH_LEVEL = 0.9  # of interval_width
 
 
 @dataclass(frozen=True)
@@ -181,6 +180,9 @@ class _Collector:
         self.status = np.full(records, "", dtype=object)
         self.count = np.zeros(records, dtype=np.int64)
         self.sums = {name: np.zeros(records) for name in self.MEANS}
+        self.bounded = np.zeros(
+            records, dtype=np.int64
+        )  # targets whose interval is finite, as a rare variable's is not
         self.window = slice(0, 0)
         self.explainer = Explainer(records, model.preprocessor.variables.names)
         self.parts: list[pd.DataFrame] | None = [] if with_queries else None
@@ -204,10 +206,11 @@ class _Collector:
             "evidence": answers.evidence,
             "sigma_hat": answers.sigma_hat,
             "mae": answers.error,
-            "interval_width": 2 * half_width,
+            "interval_width": np.where(np.isfinite(half_width), 2 * half_width, 0),
         }
         records = self.window.stop - self.window.start
         self.count[self.window] += np.bincount(answers.record, minlength=records)
+        self.bounded[self.window] += np.bincount(answers.record, np.isfinite(half_width), records).astype(np.int64)
         for name, values in each.items():
             self.sums[name][self.window] += np.bincount(answers.record, values, minlength=records)
         self.explainer.add(self.window, answers, uncertainty)
@@ -254,7 +257,8 @@ class _Collector:
         """A row for each record in the cohort's order, not yet ranked."""
         record_id, status, n = self.record_id, self.status.copy(), self.readings
         scored = status == "scored"
-        means = {name: _divide(total, self.count) for name, total in self.sums.items()}
+        counts = {name: self.count for name in self.MEANS} | {"interval_width": self.bounded}
+        means = {name: _divide(total, counts[name]) for name, total in self.sums.items()}
         finite = np.isfinite([means[name] for name in self.MEANS if name != "interval_width"]).all(axis=0)
         status[scored & ~finite] = "non_finite"
         frame = pd.DataFrame(

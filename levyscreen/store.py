@@ -263,12 +263,15 @@ def require_new(folder: Path, model: Model) -> None:
 
 
 def copied(model: Model, folder: Path) -> Model:
-    """A copy of a model's folder, without the state of its training, in a new one. Raises ModelError for another."""
+    """A copy of a model's folder in a new one, without the state of its training and what is said of the original.
+
+    Raises ModelError where the folder is not new.
+    """
     require_new(folder, model)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder_beside(folder) as temporary:
-            shutil.copytree(model.folder, temporary / "copy", ignore=shutil.ignore_patterns("training"))
+            shutil.copytree(model.folder, temporary / "copy", ignore=shutil.ignore_patterns("training", CARD))
             os.replace(temporary / "copy", folder)
     except OSError as error:
         raise ModelError(f"{folder} could not be written: {error.strerror or error}") from error

@@ -225,6 +225,37 @@ def test_what_a_person_filled_in_and_wrote_below_the_mark_survives_the_next_writ
     assert page.endswith(f"{MARK}\n\nOur own words.\n")
 
 
+def test_figures_of_another_cohort_are_not_called_those_of_the_dataset_that_it_was_trained_on(model, cohort):
+    elsewhere = replace(
+        tiny_cohort(90, 5), fingerprint="another", name="another", records=with_other_ids(cohort.records)
+    )
+    write_card(model)
+    (model.folder / "card.json").write_text(
+        json.dumps(read(model)[2] | {"Sharing": {"License": "", "Dataset": "tinyset"}})
+    )
+    for of, called in ((cohort, "tinyset"), (elsewhere, "another")):
+        write_card(model, evaluate(model, of))
+        page, front, _ = read(model)
+        assert front["datasets"] == ["tinyset"]
+        assert front["model-index"][0]["results"][0]["dataset"] == {"type": called, "name": of.name}
+        assert f"Printed by `levyscreen evaluate tiny COHORT`, of {of.name} (" in page
+
+
+def with_other_ids(records):
+    place = records.schema.get_field_index("record_id")
+    return records.set_column(place, records.schema.field(place), pa.array(range(1001, 1001 + len(records))))
+
+
+def test_a_copy_that_is_calibrated_anew_does_not_carry_what_was_written_of_the_original(model, cohort, tmp_path):
+    write_card(model)
+    page = (model.folder / "README.md").read_text()
+    (model.folder / "README.md").write_text(page + "\nOn set-b it is so good.\n")
+    copy = calibrate(model, cohort, folder=tmp_path / "copy")
+    write_card(copy)
+    assert read(copy)[0].endswith(f"{MARK}\n")
+    assert "so good" in read(model)[0]
+
+
 def test_a_page_that_a_person_wrote_is_kept_whole_under_the_card(model):
     (model.folder / "README.md").write_text("# Mine\n\nText.\n")
     write_card(model)

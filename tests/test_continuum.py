@@ -15,7 +15,9 @@ import torch
 from levyscreen import schema
 from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, LevyscreenError, UsageError
+from levyscreen.questions import ask, joined
 from levyscreen.records.batches import Batcher
+from levyscreen.records.hiding import hide
 from levyscreen.timeline import Asker, asking, writing
 from levyscreen.timeline.writing import _halved
 from levyscreen.types import Batch
@@ -83,12 +85,12 @@ def test_values_are_those_of_the_slow_path(sample, shipped, frame):
 
 
 def test_the_interval_is_the_prediction_and_the_half_width_of_its_calibration_at_the_level(sample, shipped, frame):
-    calibration = shipped.calibrations["disagreement"]  # of the mean path: the deviation is not paid for here
+    calibration = shipped.calibrations["sigma_hat"]  # of the mean path: the deviation is not paid for here
     scale = np.asarray(shipped.preprocessor.scale)
     for record_id in RECORDS:
         variable, prediction = slow_predictions(sample, shipped, record_id)
         own = frame[frame["record_id"] == record_id]
-        spread = calibration.a[variable] * prediction.signals.disagreement[0].numpy() + calibration.b[variable]
+        spread = calibration.a[variable] * prediction.signals.sigma_hat[0].numpy() + calibration.b[variable]
         half = calibration.quantiles_by_variable[calibration.levels.index(0.9)][variable] * spread * scale[variable]
         np.testing.assert_allclose(own["upper"] - own["prediction"], half, rtol=1e-3)
         np.testing.assert_allclose(own["prediction"] - own["lower"], half, rtol=1e-3)
@@ -213,7 +215,7 @@ def test_provenance_is_in_the_footer_and_in_attrs(written, frame, sample, shippe
     assert footer == attrs
     assert attrs["cohort_fingerprint"] == sample.fingerprint
     assert attrs["model_digest"] == shipped.digest
-    assert (attrs["grid"], attrs["level"], attrs["interval"]) == (4, 0.9, "disagreement")
+    assert (attrs["grid"], attrs["level"], attrs["interval"]) == (4, 0.9, "sigma_hat")
 
 
 def test_an_unknown_level_is_refused_before_anything_is_computed(sample, shipped, tmp_path):
@@ -357,3 +359,14 @@ def test_two_runs_into_one_folder_leave_a_whole_one(sample, shipped, old):
     assert nested
     pd.testing.assert_frame_equal(read(old), read(alone.folder))
     assert sorted(p.name for p in old.parent.iterdir()) == ["alone", "c"]
+
+
+def test_the_interval_holds_where_evidence_is_missing(sample, shipped):
+    """Nine of ten readings hidden: the model knows little, and the intervals of a timeline are to say so."""
+    readings = shipped.preprocessor.apply(sample)
+    readings = readings.take(np.flatnonzero(readings.lengths >= 20))
+    told = joined([a for _, a in ask(shipped.network, readings, hide(readings, 0.9, 0), shipped.device)])
+    for with_deviation in (True, False):
+        calibration = shipped.timeline_calibration(with_deviation)
+        half = calibration.half_width(calibration.scale_of(told), told.variable, 0.9)
+        assert float((told.error <= half).mean()) > 0.89

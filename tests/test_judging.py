@@ -250,19 +250,19 @@ def test_what_no_calibration_can_be_is_refused_before_anything_is_asked(cohort, 
 
 
 def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, model):
-    calibrated = calibrate(model, cohort, signal="sigma", levels=(0.5, 0.9))
-    assert list(calibrated.calibrations) == ["sigma_hat", "disagreement"]
+    calibrated = calibrate(model, cohort, signal="disagreement", levels=(0.5, 0.8))
+    assert list(calibrated.calibrations) == ["disagreement", "sigma_hat"]
     again = load_model(model.folder)
-    assert list(again.calibrations) == ["sigma_hat", "disagreement"]
-    assert again.calibration.levels == (0.5, 0.9)
-    assert list(calibrate(model, cohort, signal="disagreement").calibrations) == ["disagreement"]
+    assert list(again.calibrations) == ["disagreement", "sigma_hat"]
+    assert again.calibration.levels == (0.5, 0.8, 0.9)  # widths and reports are of 0.9
+    assert list(calibrate(model, cohort, signal="sigma").calibrations) == ["sigma_hat"]
 
 
 def test_a_rich_calibration_ranks_a_screening_and_bounds_a_timeline_by_what_its_reader_says(sample, shipped, tmp_path):
     folder = Path(shutil.copytree(shipped.folder, tmp_path / "model"))
     calibrate(load_model(folder), sample, signal="rich", by="nothing")
     rich = load_model(folder)
-    assert list(rich.calibrations) == ["rich", "deviation", "disagreement"]
+    assert list(rich.calibrations) == ["rich", "deviation", "sigma_hat"]
     subjects = select(sample, rich, ScreenSettings())
     answers = joined([a for _, a in module.ask(rich.network, subjects.readings, subjects.hidden, torch.device("cpu"))])
     scale = rich.calibration.pooled.a * rich.calibration.reader(answers) + rich.calibration.pooled.b
@@ -271,7 +271,7 @@ def test_a_rich_calibration_ranks_a_screening_and_bounds_a_timeline_by_what_its_
     found = screen(sample, rich).scores.set_index("record_id")["uncertainty"]
     np.testing.assert_allclose(found.loc[subjects.readings.record_id[asked]].astype(float), mean, rtol=1e-5)
     widths = []
-    for with_deviation, interval in ((True, "rich"), (False, "disagreement")):
+    for with_deviation, interval in ((True, "rich"), (False, "sigma_hat")):
         settings = ContinuumSettings(grid=4, with_deviation=with_deviation)
         written = continuum(sample, rich, tmp_path / interval, settings, records=found.index[-3:].tolist())
         table = pd.read_parquet(written.folder / "part-00000.parquet")
@@ -302,7 +302,7 @@ def test_an_evaluation_says_what_a_loop_over_the_answers_says(cohort, model):
     assert ranking.loc[floor, "spearman"] == pytest.approx(stats.spearmanr(constant, error)[0], abs=1e-6)
     assert ranking["ause"].between(-1, 2).all()
     distribution = evaluation.distribution
-    assert distribution["signal"].tolist() == ["deviation", "deviation", "disagreement", "disagreement"]
+    assert distribution["signal"].tolist() == ["deviation", "deviation", "sigma_hat", "sigma_hat"]
     for name, (pooled, own) in distribution.groupby("signal")["crps"]:
         assert pooled == own, name  # by nothing, each variable's scale is the pooled one
     scale = calibrated.calibration.scale(answers.deviation, answers.variable).astype(np.float64)
@@ -331,7 +331,7 @@ def trained(cohort, tmp_path_factory):
 
 def test_training_leaves_a_calibrated_folder_that_remembers_its_records(trained, cohort):
     again = load_model(trained.folder)
-    assert list(again.calibrations) == ["deviation", "disagreement"]
+    assert list(again.calibrations) == ["deviation", "sigma_hat"]
     parts = [again.records(part) for part in ("train", "validation", "test")]
     known = np.flatnonzero(again.preprocessor.apply(cohort).lengths >= 10) + 1
     assert sorted(np.concatenate(parts)) == known.tolist()

@@ -36,7 +36,8 @@ def command(
     ] = None,
     level: Annotated[float, typer.Option(help="Nominal coverage of lower to upper.")] = 0.9,
     deviation: Annotated[
-        bool, typer.Option("--deviation", help="Carry the deviation too; takes about twice as long.")
+        bool,
+        typer.Option("--deviation", help="Carry the deviation too, and take intervals from it; about twice the time."),
     ] = False,
     half: Annotated[bool, typer.Option("--half", help="Write values as float16, at half the size.")] = False,
     protocol: ProtocolName = None,

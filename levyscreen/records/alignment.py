@@ -60,25 +60,55 @@ def _other_unit(cohort: Cohort, ours: Variable, models: Variable) -> str:
 
 
 def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
-    """What a model does not see of a cohort, in sentences; reads the cohort only where there is something.
+    """Where a model sees other readings than the cohort has, in sentences; reads the cohort only where it may.
 
-    Raises ModelError as `aligned` does.
+    Of variables that it does not know, and of those that it has other plausible ranges for. Raises ModelError as
+    `aligned` does.
     """
-    strange = np.flatnonzero(aligned(cohort, model) < 0)
-    if not len(strange):
+    index = aligned(cohort, model)
+    if (index >= 0).all() and _judged_alike(cohort.variables, model, index):
         return ()
-    count = 0
+    strange, refused, mended, admitted = (np.zeros(len(index), dtype=np.int64) for _ in range(4))
     for _, part in cohort.windows(WINDOW_RECORDS):
         lines = part.load()
-        usable = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
-        count += int((usable & np.isin(lines.variable, strange)).sum())
-    names = [cohort.variables.names[i] for i in strange]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (
-        f"{count:,} reading{_s(count)} of {len(strange)} variable{_s(len(strange))} that the model does not know, not "
-        f"used: {', '.join(names[:NAMED])}{more}",
+        known = index[lines.variable] >= 0
+        reading = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
+        of_model, _ = model.judge(np.maximum(index[lines.variable], 0), lines.value)
+        kept = np.isin(of_model, (LineClass.READING, LineClass.REPAIRED))
+        for count, rows in (
+            (strange, reading & ~known),
+            (refused, reading & known & ~kept),
+            (mended, (of_model == LineClass.REPAIRED) & (lines.line_class == LineClass.READING) & known),
+            (admitted, (of_model == LineClass.READING) & (lines.line_class != LineClass.READING) & known),
+        ):
+            count += np.bincount(lines.variable[rows], minlength=len(index))
+    names = cohort.variables.names
+    said = (
+        (strange, "{} of {} that the model does not know, not used: {}"),
+        (refused, "{} of {} outside what the model takes for plausible, not used: {}"),
+        (mended, "{} of {} in which the model puts back a lost decimal point: {}"),
+        (admitted, "{} of {} that the cohort's own ranges reject or repair, used by the model as they stand: {}"),
+    )
+    # A variable that the model does not know is named also where it has no reading.
+    named = (index < 0, refused > 0, mended > 0, admitted > 0)
+    return tuple(
+        text.format(_counted(int(count.sum()), "reading"), _counted(int(which.sum()), "variable"), _named(names, which))
+        for (count, text), which in zip(said, named, strict=True)
+        if which.any()
     )
 
 
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
+def _judged_alike(cohort: VariableSet, model: VariableSet, index: NDArray[np.int64]) -> bool:
+    pairs = [(ours, model.variables[i]) for ours, i in zip(cohort.variables, index.tolist(), strict=True)]
+    return cohort.negatives == model.negatives and all(
+        (ours.low, ours.high, ours.repair) == (theirs.low, theirs.high, theirs.repair) for ours, theirs in pairs
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _named(names: tuple[str, ...], which: NDArray[np.bool_]) -> str:
+    found = [name for name, hit in zip(names, which.tolist(), strict=True) if hit]
+    return ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" if len(found) > NAMED else "")

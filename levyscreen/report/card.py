@@ -52,11 +52,11 @@ def _still_empty(unsaid: Sequence[str]) -> str:
 
 
 def _figures(name: str, evaluation: Evaluation) -> tuple[str, ...]:
-    command = inert(f"levyscreen evaluate {name} {evaluation.summary['cohort']}")
+    command, cohort = inert(f"levyscreen evaluate {name} COHORT"), inert(evaluation.summary["cohort"])
     return (
         "## On records that it never saw",
-        f"Printed by `{command}` (coverage over all disjoint hidings, everything else over one; a variable or a group "
-        "may be off by chance too: see the numbers of readings and the standard errors):",
+        f"Printed by `{command}`, of {cohort} (coverage over all disjoint hidings, all else over one; a variable or a "
+        "group may be off by chance too: see the numbers of readings and the standard errors):",
         evaluation_markdown(name, evaluation),
     )
 
@@ -71,7 +71,12 @@ def _front_matter(name: str, card: dict[str, Any], evaluation: Evaluation | None
     if HUB_NAME.fullmatch(dataset):
         lines += ["datasets:", f"- {_text(dataset)}"]
     if evaluation:
-        lines += ["metrics:", "- mae", "- mse", *_model_index(name, dataset, evaluation)]
+        lines += [
+            "metrics:",
+            "- mae",
+            "- mse",
+            *_model_index(name, dataset if evaluation.own_cohort else cohort, evaluation),
+        ]
     return "\n".join([*lines, "---"])
 
 

@@ -20,6 +20,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 640, 130, 40, 20, 90
 LOWEST_LEVEL = 0.7  # shown
 TWO_SIDED_95 = 1.96
 FEWEST = 30  # targets of a variable whose coverage is listed
+FEWEST_PATIENTS = 11  # whose spread says how far a share may be off
 
 
 def ranking(asked: Asked, scored: pd.DataFrame) -> dict[str, Any]:
@@ -46,11 +47,13 @@ def _sparsification(doubt: NDArray[np.float64], error: NDArray[np.float64], of: 
     ours, best = (np.array(sparsification(by, error)) for by in (doubt, error))
     share = np.arange(len(ours)) / len(ours)
     frame = _frame((0.0, 1.0), (0.0, max(1.05, 1.05 * float(ours.max()))))
-    tenth = ours[len(ours) // 10]
+    said = (
+        f"Without the least trusted tenth, the error of the rest is {100 * ours[len(ours) // 10]:.0f} % of that of all."
+    )
     return {
         "frame": frame,
         "title": f"Error of the {of} that are left as the least trusted are set aside",
-        "description": f"Without the least trusted tenth, the error of the rest is {100 * tenth:.0f} % of that of all.",
+        "description": said if len(ours) >= 10 else "There are too few to set a tenth of them aside.",
         "ours": frame.line(share, ours),
         "best": frame.line(share, best),
         "chance": frame.line([0, 1], [1, 1]),
@@ -59,18 +62,23 @@ def _sparsification(doubt: NDArray[np.float64], error: NDArray[np.float64], of: 
     }
 
 
-def intervals(asked: Asked, calibration: Calibration) -> dict[str, Any]:
-    """Coverage of the calibrated intervals at each level, with a 95 % interval of its own; and by variable."""
+def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration) -> dict[str, Any]:
+    """Coverage of the calibrated intervals at each level, and by variable.
+
+    With a 95 % interval of its own, over the patients (N,) that the readings are of, unless these are too few.
+    """
     rows, marks = [], []
     frame = _frame((LOWEST_LEVEL, 1.0), (LOWEST_LEVEL, 1.0))
     for level in calibration.levels:
         half = calibration.half_width(asked.scale, asked.variable, level)
         inside = (asked.error <= half).astype(np.float64)
-        share, error = float(inside.mean()), TWO_SIDED_95 * clustered_error(inside, asked.record)
+        share, error = float(inside.mean()), TWO_SIDED_95 * clustered_error(inside, patient)
         low, high = max(0.0, share - error), min(1.0, share + error)
-        rows.append({"level": level, "share": share, "low": low, "high": high})
+        known = len(np.unique(patient)) >= FEWEST_PATIENTS
+        rows.append({"level": level, "share": share, "low": low, "high": high, "known": known})
         if level >= LOWEST_LEVEL:
-            marks.append({"dot": frame.dots([level], [share]), "bar": frame.line([level, level], [low, high])})
+            bar = frame.line([level, level], [low, high] if known else [share, share])
+            marks.append({"dot": frame.dots([level], [share]), "bar": bar})
     return {
         "frame": frame,
         "title": "Hidden readings inside the calibrated interval, by nominal level",

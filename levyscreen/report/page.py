@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from levyscreen import outputs
+from levyscreen.config import WIDTH_LEVEL
 from levyscreen.errors import UsageError
 from levyscreen.names import printable
+from levyscreen.records.alignment import left_out
+from levyscreen.records.described import patients_of
 from levyscreen.report import curves, rejected, tables, who
 from levyscreen.report.asking import Asked, ask_again, refuse_another
-from levyscreen.report.timelines import courses, picture
+from levyscreen.report.timelines import GRID, courses, picture
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
     from levyscreen.report.who import Outcomes
     from levyscreen.store import Model
 
-LEVEL = 0.9  # of the intervals drawn
 MOST_PICTURE_BYTES = 8_000_000  # where no number of patients is given, so that a page of 4,000 records can be sent
 REASONS = {
     "thin_evidence": "little was found in the record that bears on the questions",
@@ -56,7 +60,7 @@ def report(
     scored, CalibrationError where the model has no calibration or none at 90 %.
     """
     require_jinja()
-    model.require_calibration().level_index(LEVEL)
+    model.require_calibration().level_index(WIDTH_LEVEL)
     refuse_another(screened, cohort, model)
     scored = screened.scores[screened.scores["status"] == "scored"]
     asked = ask_again(screened, cohort, model, done)
@@ -72,18 +76,28 @@ def report(
         counts=_counts(screened),
         flagged=_flagged(screened, pictures),
         reasons=REASONS,
-        level=LEVEL,
+        level=WIDTH_LEVEL,
         in_deviations=tables.in_deviations(screened.provenance["signal"]),
         met=model.met(cohort.fingerprint),
         ranking=curves.ranking(asked, scored),
-        intervals=curves.intervals(asked, model.require_calibration()),
+        intervals=curves.intervals(asked, patients_of(cohort.records, asked.record), model.require_calibration()),
+        of_patients=_patients(asked, cohort),
+        times=GRID,
         comparison=None if screened.comparison is None else screened.comparison.to_dict("records"),
         groups=who.groups(scored, cohort.records, outcomes),
         has_outcomes=outcomes is not None,
         lines=rejected.lines(cohort, screened.rejects),
+        otherwise=left_out(cohort, model.preprocessor.variables),
         unranked=rejected.unranked(screened.scores, cohort.records),
     )
     return page
+
+
+def _patients(asked: Asked, cohort: Cohort) -> int | None:
+    """How many patients the ranked records are of; None where each is of its own."""
+    records = np.unique(asked.record)
+    found = len(np.unique(patients_of(cohort.records, records)))
+    return found if found < len(records) else None
 
 
 def write(path: Path, page: str) -> None:
@@ -136,7 +150,7 @@ def _pictures(
     variables = dict(zip(scores["record_id"].tolist(), worst, strict=True))
     total = 0
     hours = model.preprocessor.variables.horizon_hours
-    for place, (record_id, drawn) in enumerate(courses(model, asked, variables, LEVEL), 1):
+    for place, (record_id, drawn) in enumerate(courses(model, asked, variables, WIDTH_LEVEL), 1):
         text = template.render(picture=picture(record_id, drawn, hours), record_id=record_id)
         total += len(text)
         if patients is None and total > MOST_PICTURE_BYTES:

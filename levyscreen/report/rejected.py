@@ -23,7 +23,7 @@ LINES = {
     LineClass.NOT_A_NUMBER: "the value is no number",
     LineClass.NOT_FINITE: "the value is not finite",
     LineClass.BAD_TIME: "the time cannot be read",
-    LineClass.OUTSIDE_STAY: "after the end of the stay that the model covers",
+    LineClass.OUTSIDE_STAY: "before the start or after the end of the stay that the model covers",
     LineClass.MALFORMED: "another number of fields than the header, or not to be told apart",
 }
 RECORDS = {

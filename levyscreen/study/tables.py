@@ -123,6 +123,7 @@ def markdown(results: Results) -> str:
     known = [name for name in DATASETS if name in set(table["dataset"])]
     for name in [*known, *sorted(set(table["dataset"]) - set(known))]:
         of_dataset, called = table[table["dataset"] == name], title_of(name)
+        parts.extend(_asked([run for run in runs if run["dataset"] == name], called))
         for title, columns in BLOCKS.get(results.study, ()):
             if len(block := _block(of_dataset, columns, results.study)) > 1:
                 parts.append(f"### {called}: {title}\n\n{_table(block)}")
@@ -133,6 +134,20 @@ def markdown(results: Results) -> str:
         if len(against := contests.lines([run for run in runs if run["dataset"] == name])) > 1:
             parts.append(f"### {called}: one against another, seed by seed\n\n{_table(against)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _asked(runs: Sequence[dict[str, Any]], called: str) -> list[str]:
+    """On how many records and hidden readings the figures of each seed stand; nothing where the runs do not say."""
+    counts = {run["seed"]: (run["records"], run["queries"]) for run in runs if {"records", "queries"} <= run.keys()}
+    if not counts:
+        return []
+    records, queries = (_range(values) for values in zip(*counts.values(), strict=True))
+    return [f"{called}: each seed's figures are of {records} records and {queries} hidden readings."]
+
+
+def _range(counts: Sequence[int]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def _apart(table: pd.DataFrame, study: str) -> list[list[str]]:

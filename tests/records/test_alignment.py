@@ -44,6 +44,20 @@ def test_variables_the_model_does_not_know_are_counted_and_named():
     assert left_out(cohort, VARIABLES) == ("2 readings of 1 variable that the model does not know, not used: CRP",)
 
 
+def test_readings_that_the_models_ranges_take_otherwise_than_the_cohorts_are_counted_and_named():
+    """HR 0, pH 735 and Temp 20: nothing is wrong with them to a cohort without ranges, nor to a model without."""
+    values = (0, 0.0), (0, 70.0), (3, 735.0), (2, 20.0), (2, 37.0)
+    bare = VARIABLES.without_ranges()
+    assert left_out(cohort_of([[(1, *value) for value in values]], variables=bare), VARIABLES) == (
+        "2 readings of 2 variables outside what the model takes for plausible, not used: HR, Temp",
+        "1 reading of 1 variable in which the model puts back a lost decimal point: pH",
+    )
+    assert left_out(cohort_of([[(1, *value) for value in values]]), bare) == (
+        "3 readings of 3 variables that the cohort's own ranges reject or repair, used by the model as they stand: "
+        "HR, Temp, pH",
+    )
+
+
 def test_stays_of_another_length_than_the_models_are_an_error():
     cohort = of(BY_NAME["Temp"], lines=[[(48, 0, 37.0)]], horizon_hours=72.0)
     with pytest.raises(

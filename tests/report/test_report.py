@@ -5,8 +5,10 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from levyscreen.calibrate import clustered_error
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.report import page
 from levyscreen.report.asking import ask_again
@@ -14,7 +16,7 @@ from levyscreen.report.screened import NOTE, note, read_screened
 from levyscreen.report.timelines import GRID, courses
 from levyscreen.report.who import Outcomes
 from levyscreen.timeline import Asker, ContinuumSettings
-from tests.report.conftest import LIVE
+from tests.report.conftest import LIVE, RECORDS
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -135,6 +137,40 @@ def test_a_course_is_drawn_from_the_readings_left_to_the_model_alone(screened, c
     for name in ("prediction", "lower", "evidence"):
         np.testing.assert_allclose(getattr(course.panel, name), alone[name][0, 0], rtol=1e-4)
     assert len(course.hidden) == (asked.hidden.take(np.array([1])).variable == 0).sum()
+
+
+def test_intervals_of_coverage_are_over_patients_and_not_over_their_records(screened, cohort, model):
+    """Forty records of four patients: too few to say; of twenty: wider than of forty, where those are alike."""
+
+    def of(each):
+        column = pa.array([i // each for i in range(RECORDS)], pa.int64())
+        place = cohort.records.schema.get_field_index("subject_id")
+        records = cohort.records.set_column(place, cohort.records.schema.field(place), column)
+        return page.report(screened, replace(cohort, records=records), model)
+
+    assert "are of 4; the intervals" in of(10)
+    assert '%</td><td class="number">–</td></tr>' in of(10)
+    assert "are of 20; the intervals" in of(2)
+    asked = ask_again(screened, cohort, model)
+    inside = asked.error <= model.calibration.half_width(asked.scale, asked.variable, 0.9)
+    error = 1.96 * clustered_error(inside.astype(float), asked.record // 2)
+    low, high = 100 * (inside.mean() - error), min(100.0, 100 * (inside.mean() + error))
+    assert f"{low:.1f} % to {high:.1f} %" in of(2)
+
+
+def test_readings_that_the_model_takes_otherwise_are_told_among_the_rejected(screened, cohort, model):
+    bare = cohort.variables.without_ranges()
+    lines = replace(cohort.load(), value=np.where(np.arange(int(cohort.offsets[-1])) == 0, 1e9, cohort.value))
+    columns = {c: cohort.records.column(c) for c in cohort.records.column_names}
+    columns["n_negative"] = pa.array([0] * RECORDS, pa.int32())
+    odd = replace(cohort, variables=bare, lines=lines, records=pa.table(columns, schema=cohort.records.schema))
+    told = rejected_part(page.report(screened, odd, model))
+    assert "1 reading of 1 variable outside what the model takes for plausible, not used: " in told
+    assert "Every line of the files is a reading" not in told
+
+
+def rejected_part(text):
+    return text.partition('<h2 id="rejected">')[2].partition("</section>")[0]
 
 
 def test_fewer_patients_are_drawn_where_that_is_asked_or_the_page_would_be_too_large(

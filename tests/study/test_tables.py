@@ -26,6 +26,12 @@ def test_what_is_far_from_the_paper_is_listed_by_how_far(whole):
     assert row.endswith(f"| MAE | 1 | {mae:.3f} | 0.317 ± 0.007 | {(mae - 0.317) / 0.007:+.1f} |")
 
 
+def test_the_tables_say_on_how_many_records_and_readings_they_stand(whole, stage):
+    asked = stage.test.batches
+    records, queries = sum(len(b.record) for b in asked), sum(int(b.query_mask.sum()) for b in asked)
+    assert f"each seed's figures are of {records:,} records and {queries:,} hidden readings." in tables.markdown(whole)
+
+
 def test_a_contest_counts_the_seeds_in_which_one_is_better():
     """Only seeds that have both; of AUSE less is better, of Spearman more."""
     figures = {
