@@ -289,7 +289,8 @@ def _rank(frame: pd.DataFrame, flag: float, explainer: Explainer) -> pd.DataFram
     rank = np.zeros(len(frame), dtype=np.int64)
     rank[order] = place + 1
     decile = np.zeros(len(frame), dtype=np.int64)
-    decile[order] = 10 * place // max(1, size) + 1
+    ends = np.maximum(1, np.round(np.arange(1, 10) * size / 10))  # the first is the flagged tenth
+    decile[order] = np.searchsorted(ends, place, side="right") + 1
     flagged = np.zeros(len(frame), dtype=bool)
     flagged[order[: max(1, round(flag * size))]] = True
     frame["trust_rank"] = pd.array(rank, dtype="Int32")
