@@ -15,13 +15,11 @@ from levyscreen import outputs
 from levyscreen.applied_card import UNSAID, describe
 from levyscreen.errors import ModelError, UsageError
 from levyscreen.report.card import MARK, card_markdown
-from levyscreen.store import CARD, Model
+from levyscreen.store import CARD, CARD_DATA, Model
 
 if TYPE_CHECKING:
     from levyscreen.judging import Evaluation
     from levyscreen.records.cohort import Cohort
-
-DATA = "card.json"
 
 
 def write_card(model: Model, evaluation: Evaluation | None = None, why_not: str = "it was not evaluated") -> Path:
@@ -29,7 +27,7 @@ def write_card(model: Model, evaluation: Evaluation | None = None, why_not: str 
 
     Without an `evaluation` the card has no figures and says `why_not`. Raises ModelError for a card.json that is none.
     """
-    page, data = model.folder / CARD, model.folder / DATA
+    page, data = model.folder / CARD, model.folder / CARD_DATA
     card = _with_kept(describe(model, evaluation, why_not), _former(data))
     outputs.write_json(data, card)
     text = card_markdown(model.name, card, list(empty(card)), evaluation)

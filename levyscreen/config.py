@@ -77,7 +77,7 @@ NETWORK_LIMITS = {
 }
 
 
-WIDTH_LEVEL = 0.9  # every calibration has it: of interval_width, of a report and its courses
+WIDTH_LEVEL = 0.9  # `calibrate` always fits it: of interval_width, of a report and its courses
 SEEDS = 2**32  # a training's seed is below; others are made of it
 
 

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 DEFAULT = "physionet2012"
-WEIGHTS, CONFIG, PREPROCESSOR, CALIBRATION, CARD = (
+WEIGHTS, CONFIG, PREPROCESSOR, CALIBRATION, CARD, CARD_DATA = (
     "model.safetensors",
     "config.json",
     "preprocessor.json",
     "calibration.json",
     "README.md",
+    "card.json",
 )
 MEMBERS = "member-*.safetensors"
 
@@ -117,11 +118,15 @@ class Model:
         return self.calibration
 
     def timeline_calibration(self, with_deviation: bool) -> Calibration:
-        """The one for a dense timeline: unless the deviation is paid for anyway, on a signal of the mean path."""
+        """The one for a dense timeline: unless the deviation is paid for anyway, on a signal of the mean path.
+
+        On sigma_hat where there is one: the disagreement does not see that evidence is missing.
+        """
         default = self.require_calibration()
-        if with_deviation or not default.needs_deviation:
+        if with_deviation and default.needs_deviation:
             return default
-        return next((c for c in self.calibrations.values() if not c.needs_deviation), default)
+        cheap = [c for c in self.calibrations.values() if not c.needs_deviation]
+        return min(cheap, key=lambda c: c.signal != "sigma_hat", default=default)
 
     def provenance(self) -> dict[str, Any]:
         """What an output says of the model."""
@@ -140,7 +145,7 @@ class Model:
 def identities(described: pa.Table) -> dict[str, list[int]]:
     """Whom some records (schema.RECORDS) are of: `records` and, where there are any, `subjects`, each once.
 
-    `unnamed` are the records without a subject, where others have one.
+    `unnamed` are those of the records that have no subject.
     """
     unnamed = described.filter(pc.is_null(described.column("subject_id")))
     columns = {
@@ -149,8 +154,6 @@ def identities(described: pa.Table) -> dict[str, list[int]]:
         "unnamed": unnamed.column("record_id"),
     }
     found = {name: column.drop_null().unique().sort().to_pylist() for name, column in columns.items()}
-    if not found["subjects"]:
-        del found["unnamed"]
     return {name: ids for name, ids in found.items() if ids}
 
 
@@ -263,7 +266,7 @@ def require_new(folder: Path, model: Model) -> None:
 
 
 def copied(model: Model, folder: Path) -> Model:
-    """A copy of a model's folder in a new one, without the state of its training and what is said of the original.
+    """A copy of a model's folder in a new one, without the state of its training and the figures on its card.
 
     Raises ModelError where the folder is not new.
     """
@@ -272,6 +275,9 @@ def copied(model: Model, folder: Path) -> Model:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder_beside(folder) as temporary:
             shutil.copytree(model.folder, temporary / "copy", ignore=shutil.ignore_patterns("training", CARD))
+            data = temporary / "copy" / CARD_DATA
+            if data.exists():
+                outputs.write_json(data, {k: v for k, v in _read_json(data).items() if k != "KeyMetrics"})
             os.replace(temporary / "copy", folder)
     except OSError as error:
         raise ModelError(f"{folder} could not be written: {error.strerror or error}") from error
@@ -290,6 +296,8 @@ def save_calibrations(model: Model, calibrations: Sequence[Calibration], describ
     `described` is schema.RECORDS of the records that they were fitted on.
     """
     fitted_on = identities(described)
+    if "subjects" not in fitted_on:
+        fitted_on.pop("unnamed", None)
     outputs.write_json(model.folder / CALIBRATION, outputs.sealed(_as_json(calibrations) | {"fitted_on": fitted_on}))
     return replace(model, calibrations={c.signal: c for c in calibrations}, fitted_on=fitted_on)
 

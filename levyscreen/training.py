@@ -155,6 +155,8 @@ def describe(cohort: Cohort, data: TrainingData, config: TrainingConfig, fitted:
     ids, history = data.readings.record_id, [vars(epoch) for epoch in fitted.progress.history]
     parts = {name: (rows, identities(cohort.records.take(rows))) for name, rows in vars(data.split).items()}
     told = {key: {name: who.get(key, []) for name, (_, who) in parts.items()} for key in ("subjects", "unnamed")}
+    if not any(told["subjects"].values()):
+        told = {}
     return {
         "settings": config.to_json(),
         "cohort": cohort.name,

@@ -239,6 +239,9 @@ def test_figures_of_another_cohort_are_not_called_those_of_the_dataset_that_it_w
         assert front["datasets"] == ["tinyset"]
         assert front["model-index"][0]["results"][0]["dataset"] == {"type": called, "name": of.name}
         assert f"Printed by `levyscreen evaluate tiny COHORT`, of {of.name} (" in page
+    (model.folder / "card.json").unlink()
+    write_card(model, evaluate(model, elsewhere))
+    assert "datasets" not in read(model)[1]
 
 
 def with_other_ids(records):
@@ -248,11 +251,15 @@ def with_other_ids(records):
 
 def test_a_copy_that_is_calibrated_anew_does_not_carry_what_was_written_of_the_original(model, cohort, tmp_path):
     write_card(model)
-    page = (model.folder / "README.md").read_text()
+    page, _, card = read(model)
+    card["KeyMetrics"]["FairnessEquity"]["Interpretation"] = "good enough"
+    (model.folder / "card.json").write_text(json.dumps(card))
     (model.folder / "README.md").write_text(page + "\nOn set-b it is so good.\n")
     copy = calibrate(model, cohort, folder=tmp_path / "copy")
+    assert "KeyMetrics" not in json.loads((copy.folder / "card.json").read_text())
     write_card(copy)
     assert read(copy)[0].endswith(f"{MARK}\n")
+    assert read(copy)[2]["KeyMetrics"]["FairnessEquity"]["Interpretation"] == ""
     assert "so good" in read(model)[0]
 
 

@@ -4,6 +4,7 @@ import importlib
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,14 +19,14 @@ from levyscreen.config import Protocol
 from levyscreen.continuum import ContinuumSettings, continuum
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.judging import calibrate, evaluate, held_out
-from levyscreen.learn.data import epoch_seed
+from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.model.network import build
 from levyscreen.questions import joined
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.screen import ScreenSettings, screen, select
 from levyscreen.store import Model, load_model, save_model
-from levyscreen.training import train, train_member
+from levyscreen.training import describe, train, train_member
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
 
 pytestmark = pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
@@ -147,6 +148,19 @@ def test_records_that_had_no_subject_in_training_are_known_again_by_their_own_id
     assert set(np.array(ids_of(later))[used]) == set(copy.fitted_on["records"])
 
 
+def test_also_where_no_record_of_a_part_had_a_subject(cohort):
+    data = prepare(of_subjects(cohort, [None] * 60), PROTOCOL, 0)
+    named = {int(row): 100 + int(row) for row in data.split.train}
+    before = of_subjects(cohort, [named.get(row) for row in range(60)])
+    progress = SimpleNamespace(best_epoch=1, history=[])
+    told = describe(before, data, TRAINING, SimpleNamespace(progress=progress))
+    assert told["unnamed"]["train"] == []
+    assert told["unnamed"]["validation"] == [i + 1 for i in sorted(data.split.validation.tolist())]
+    assert "unnamed" not in describe(
+        of_subjects(cohort, [None] * 60), data, TRAINING, SimpleNamespace(progress=progress)
+    )
+
+
 def test_a_card_counts_patients_and_a_reader_is_checked_on_patients_that_it_did_not_see(tmp_path, monkeypatch):
     """Sixty stays of thirty subjects."""
     cohort = of_subjects(tiny_cohort(60), [100 + i // 2 for i in range(60)])
@@ -255,6 +269,7 @@ def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, mo
     again = load_model(model.folder)
     assert list(again.calibrations) == ["disagreement", "sigma_hat"]
     assert again.calibration.levels == (0.5, 0.8, 0.9)  # widths and reports are of 0.9
+    assert {again.timeline_calibration(paid).signal for paid in (True, False)} == {"sigma_hat"}
     assert list(calibrate(model, cohort, signal="sigma").calibrations) == ["sigma_hat"]
 
 

@@ -334,7 +334,7 @@ def test_shipped_models_load_by_name_from_any_folder(monkeypatch, tmp_path):
         assert (model.name, model.preprocessor.protocol.name) == (name, protocol)
         assert model.calibration.signal == "deviation"
         assert model.calibration.rankable
-        assert model.timeline_calibration(with_deviation=False).signal == "disagreement"
+        assert model.timeline_calibration(with_deviation=False).signal == "sigma_hat"
         assert model.timeline_calibration(with_deviation=True).signal == "deviation"
         assert sum(p.numel() for p in model.network.parameters()) == 687_365
 

@@ -15,7 +15,7 @@ from levyscreen.errors import UsageError
 def command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or a shipped model's name.")],
     cohort: CohortPath,
-    level: Annotated[str, typer.Option(help="Nominal coverages of the intervals.")] = "0.8,0.9,0.95",
+    level: Annotated[str, typer.Option(help="Nominal coverages of the intervals; 0.9 is always one.")] = "0.8,0.9,0.95",
     by: Annotated[str, typer.Option(help="variable, or nothing for one scale for all as in the paper.")] = "variable",
     signal: Annotated[str | None, typer.Option(help="deviation (default), sigma, disagreement or evidence.")] = None,
     rich: Annotated[

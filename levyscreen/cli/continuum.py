@@ -67,6 +67,11 @@ def command(
     found = common.read(cohort, no_cache)
     times = {"ingest_s": time.perf_counter() - known, "load_s": known - start}
     common.note_left_out(found, loaded)
+    if loaded.timeline_calibration(deviation).signal == "disagreement":
+        common.stderr(
+            "note: this model's intervals are of the disagreement, which does not see that evidence is missing: "
+            "calibrate it anew, or take --deviation"
+        )
     folder = out or common.OUT / found.name
     most = 512 if protocol == "paper" else None
     with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:

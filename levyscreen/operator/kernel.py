@@ -36,9 +36,10 @@ def weighted_mean(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 def weighted_mean_and_mass(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """The same, for values of any width w, together with ln sum_i kappa_i: (..., m, w) and (..., m).
 
-    On a CPU one fused kernel gives both and no (m x n) matrix exists; elsewhere the plain form does.
+    On a CPU one fused kernel gives both and no (m x n) matrix exists; elsewhere the plain form does, and where there is
+    no query, by whose number the kernel would divide.
     """
-    if query.device.type != "cpu" or query.dim() != 4 or torch.is_grad_enabled():
+    if query.device.type != "cpu" or query.dim() != 4 or torch.is_grad_enabled() or not query.shape[-2]:
         scores = logits(query, key, mask)
         return torch.softmax(scores, dim=-1) @ value, torch.logsumexp(scores, dim=-1)
     scale = math.sqrt(query.shape[-1])

@@ -78,7 +78,7 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
         for count, rows in (
             (strange, reading & ~known),
             (refused, reading & known & ~kept),
-            (mended, (of_model == LineClass.REPAIRED) & (lines.line_class == LineClass.READING) & known),
+            (mended, (of_model == LineClass.REPAIRED) & (lines.line_class != LineClass.REPAIRED) & known),
             (admitted, (of_model == LineClass.READING) & (lines.line_class != LineClass.READING) & known),
         ):
             count += np.bincount(lines.variable[rows], minlength=len(index))

@@ -67,7 +67,7 @@ def _front_matter(name: str, card: dict[str, Any], evaluation: Evaluation | None
     lines = ["---", f"license: {_text(sharing['License'] or 'unknown')}", "library_name: levyscreen", "tags:"]
     lines += [f"- {tag}" for tag in TAGS]
     cohort = evaluation.summary["cohort"] if evaluation else ""
-    dataset = sharing["Dataset"] or cohort
+    dataset = sharing["Dataset"] or (cohort if evaluation and evaluation.own_cohort else "")
     if HUB_NAME.fullmatch(dataset):
         lines += ["datasets:", f"- {_text(dataset)}"]
     if evaluation:

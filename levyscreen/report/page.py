@@ -170,6 +170,7 @@ def _counts(screened: Screened) -> dict[str, Any]:
         "flagged": len(flagged),
         "hidden": int(scored["n_hidden"].sum()),
         "by_reason": {reason: int((flagged["reason"] == reason).sum()) for reason in REASONS},
+        "no_reason": int(flagged["reason"].isna().sum()),
         "error_flagged": error[0],
         "error_others": error[1],
     }
@@ -180,6 +181,7 @@ def _flagged(screened: Screened, pictures: dict[int, Any]) -> list[dict[str, Any
     frame = screened.scores[screened.scores["flagged"]]
     rows = [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False)]
     for row in rows:
+        row["reason"] = row["reason"] if isinstance(row["reason"], str) else ""  # pandas may hold none as NaN
         row["worst_variables"] = (row["worst_variables"] or "").replace(";", ", ")
         row["picture"] = pictures.get(row["record_id"])
     return rows

@@ -123,7 +123,8 @@ def markdown(results: Results) -> str:
     known = [name for name in DATASETS if name in set(table["dataset"])]
     for name in [*known, *sorted(set(table["dataset"]) - set(known))]:
         of_dataset, called = table[table["dataset"] == name], title_of(name)
-        parts.extend(_asked([run for run in runs if run["dataset"] == name], called))
+        if results.study != "continuum":  # which asks a grid, and hides nothing
+            parts.extend(_asked([run for run in runs if run["dataset"] == name], called))
         for title, columns in BLOCKS.get(results.study, ()):
             if len(block := _block(of_dataset, columns, results.study)) > 1:
                 parts.append(f"### {called}: {title}\n\n{_table(block)}")

@@ -40,6 +40,17 @@ def test_continuum_alone_takes_the_model_last_screened_with_also_where_its_proto
     assert pd.read_parquet("levyscreen-out/ward/continuum/part-00000.parquet").attrs["model"] == "own"
 
 
+@pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
+def test_continuum_says_so_where_its_intervals_do_not_see_that_evidence_is_missing(done, ward, monkeypatch):
+    """As of a model that was calibrated before intervals of a timeline were of sigma_hat."""
+    monkeypatch.setattr("levyscreen.judging.COMPANION", "disagreement")
+    done("calibrate", "physionet2012", ward, "--out", "former")
+    asked = "continuum", ward, "--grid", "1", "--variables", "HR", "--model", "former"
+    assert "intervals are of the disagreement, which does not see that evidence is missing" in done(*asked)[1]
+    assert "does not see" not in done(*asked, "--deviation")[1]
+    assert "does not see" not in done(*asked[:-1], "physionet2012")[1]
+
+
 def test_continuum_takes_ids_or_a_file_of_them_and_refuses_other_words(done, run, ward):
     done("screen", ward)
     ids = written()["record_id"].tolist()[-3:]

@@ -128,6 +128,14 @@ def test_one_set_of_queries_serves_all_records(dtype):
         check({n: getattr(reading, n) for n in NAMES}, {n: getattr(apart, n) for n in NAMES}, TOLERANCE[dtype])
 
 
+def test_no_query_at_all_is_answered_by_nothing():
+    case = records(6, r=3)
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad):
+            reading = read(case.query[:, :, :0], case.field(), TAU)
+        assert reading.mean.shape[2] == reading.evidence.shape[2] == 0
+
+
 @each_dtype
 @pytest.mark.parametrize("with_mask", [False, True])
 @pytest.mark.parametrize(("width", "n"), [(1, 5), (8, 40), (9, 1300)])

@@ -58,6 +58,13 @@ def test_readings_that_the_models_ranges_take_otherwise_than_the_cohorts_are_cou
     )
 
 
+def test_a_decimal_point_that_the_model_alone_puts_back_is_told_also_where_the_cohort_rejects_the_line():
+    strict = replace(VARIABLES, variables=tuple(replace(v, repair=None) for v in VARIABLES.variables))
+    assert left_out(cohort_of([[(1, 3, 735.0)]], variables=strict), VARIABLES) == (
+        "1 reading of 1 variable in which the model puts back a lost decimal point: pH",
+    )
+
+
 def test_stays_of_another_length_than_the_models_are_an_error():
     cohort = of(BY_NAME["Temp"], lines=[[(48, 0, 37.0)]], horizon_hours=72.0)
     with pytest.raises(

@@ -169,6 +169,14 @@ def test_readings_that_the_model_takes_otherwise_are_told_among_the_rejected(scr
     assert "Every line of the files is a reading" not in told
 
 
+def test_a_flagged_record_may_have_no_reason(screened, cohort, model):
+    scores = screened.scores.copy()
+    scores.loc[scores["record_id"] == flagged(screened)[0], "reason"] = np.nan
+    text = page.report(replace(screened, scores=scores), cohort, model)
+    assert 'no more conflict and no less evidence than with the median patient</td><td class="number">1</td>' in text
+    assert "nan" not in text
+
+
 def rejected_part(text):
     return text.partition('<h2 id="rejected">')[2].partition("</section>")[0]
 
