@@ -83,17 +83,15 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
         ):
             count += np.bincount(lines.variable[rows], minlength=len(index))
     names = cohort.variables.names
-    said = (
-        (strange, "{} of {} that the model does not know, not used: {}"),
-        (refused, "{} of {} outside what the model takes for plausible, not used: {}"),
-        (mended, "{} of {} in which the model puts back a lost decimal point: {}"),
-        (admitted, "{} of {} that the cohort's own ranges reject or repair, used by the model as they stand: {}"),
+    found = (
+        (strange, index < 0, "that the model does not know, not used"),  # named also where it has no reading
+        (refused, refused > 0, "outside what the model takes for plausible, not used"),
+        (mended, mended > 0, "in which the model puts back a lost decimal point"),
+        (admitted, admitted > 0, "that the cohort's own ranges reject or repair, used by the model as they stand"),
     )
-    # A variable that the model does not know is named also where it has no reading.
-    named = (index < 0, refused > 0, mended > 0, admitted > 0)
     return tuple(
-        text.format(_counted(int(count.sum()), "reading"), _counted(int(which.sum()), "variable"), _named(names, which))
-        for (count, text), which in zip(said, named, strict=True)
+        f"{_counted(count.sum(), 'reading')} of {_counted(which.sum(), 'variable')} {what}: {_named(names, which)}"
+        for count, which, what in found
         if which.any()
     )
 
