@@ -180,9 +180,7 @@ class _Collector:
         self.status = np.full(records, "", dtype=object)
         self.count = np.zeros(records, dtype=np.int64)
         self.sums = {name: np.zeros(records) for name in self.MEANS}
-        self.bounded = np.zeros(
-            records, dtype=np.int64
-        )  # targets whose interval is finite, as a rare variable's is not
+        self.bounded = np.zeros(records, dtype=np.int64)  # targets with a finite interval: rare variables have none
         self.window = slice(0, 0)
         self.explainer = Explainer(records, model.preprocessor.variables.names)
         self.parts: list[pd.DataFrame] | None = [] if with_queries else None

@@ -27,7 +27,7 @@ from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.screen import ScreenSettings, screen, select
 from levyscreen.store import Model, load_model, save_model
 from levyscreen.training import describe, train, train_member
-from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
+from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, cohort_of, tiny_cohort
 
 pytestmark = pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few targets a variable
 module = importlib.import_module("levyscreen.judging")  # where `ask` and `hide` are to be replaced
@@ -98,6 +98,13 @@ def test_of_another_cohort_nothing_is_judged_that_training_or_validation_saw(coh
     judged = set(held_out(model, other(tiny_cohort(75)), "test")[0].record_id.tolist())
     assert not judged & {*SPLIT["train"], *SPLIT["validation"]}
     assert set(SPLIT["test"]) <= judged
+
+
+def test_a_repetition_is_no_reading_here_either(cohort, model):
+    """A record of twelve times the same reading has one, as for a screening."""
+    records = [[(1.0, 0, 70.0)] * 12, [(float(t), 0, 70.0 + t) for t in range(12)]]
+    strange = replace(cohort_of(records, [901, 902]), fingerprint="repeats")
+    assert held_out(model, strange, "test")[0].record_id.tolist() == [902]
 
 
 def test_records_left_out_for_their_ids_are_counted(cohort, model):

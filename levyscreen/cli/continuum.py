@@ -7,13 +7,16 @@ import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from levyscreen.cli import common
 from levyscreen.cli.common import Device, ModelName, NoCache, Out, ProtocolName
 from levyscreen.errors import UsageError
+
+if TYPE_CHECKING:
+    from levyscreen.store import Model
 
 _ID = re.compile(r"[0-9]{1,18}")  # as many as every id that is a number may have
 
@@ -67,11 +70,7 @@ def command(
     found = common.read(cohort, no_cache)
     times = {"ingest_s": time.perf_counter() - known, "load_s": known - start}
     common.note_left_out(found, loaded)
-    if loaded.timeline_calibration(deviation).signal == "disagreement":
-        common.stderr(
-            "note: this model's intervals are of the disagreement, which does not see that evidence is missing: "
-            "calibrate it anew, or take --deviation"
-        )
+    _note_intervals(loaded, deviation)
     folder = out or common.OUT / found.name
     most = 512 if protocol == "paper" else None
     with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:
@@ -79,6 +78,15 @@ def command(
     timing: dict[str, Any] = {**times, **written.timing, "peak_memory_bytes": machine.peak_memory_bytes()}
     outputs.write_json(folder / "continuum-timing.json", timing)
     _report(written, timing)
+
+
+def _note_intervals(model: Model, deviation: bool) -> None:
+    """Says where the intervals are too narrow by far on what little is known of; `calibrate` once fitted them so."""
+    if model.timeline_calibration(deviation).signal == "disagreement":
+        common.stderr(
+            "note: this model's intervals are of the disagreement, which does not see that evidence is missing: "
+            f"levyscreen calibrate {model.folder} COHORT gives it others"
+        )
 
 
 def _ids(records: str | None) -> list[int] | None:

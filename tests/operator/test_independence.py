@@ -128,6 +128,14 @@ def test_one_set_of_queries_serves_all_records(dtype):
         check({n: getattr(reading, n) for n in NAMES}, {n: getattr(apart, n) for n in NAMES}, TOLERANCE[dtype])
 
 
+def test_a_zero_vector_stays_zero_and_has_a_gradient_like_any_other():
+    x = torch.zeros(2, 8, requires_grad=True)
+    out = unit(x)
+    out.sum().backward()
+    assert not out.any()
+    assert torch.equal(x.grad, torch.ones_like(x))
+
+
 def test_no_query_at_all_is_answered_by_nothing():
     case = records(6, r=3)
     for grad in (True, False):

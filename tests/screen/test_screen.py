@@ -85,6 +85,20 @@ def test_ranks_run_from_the_most_uncertain_and_deciles_and_flags_follow_them(sco
     assert scored.loc[~scored["flagged"], "reason"].isna().all()
 
 
+def test_a_variable_without_an_interval_is_left_out_of_a_records_mean_width(sample, shipped):
+    calibration, variables = shipped.calibration, shipped.preprocessor.variables.names
+    quantiles = np.array(calibration.quantiles_by_variable)
+    quantiles[:, variables.index("Temp")] = np.inf
+    rare = {"deviation": replace(calibration, quantiles_by_variable=quantiles)}
+    screening = screen(sample, replace(shipped, calibrations=rare), with_queries=True)
+    asked = screening.queries
+    scale = asked["variable"].map(dict(zip(variables, shipped.preprocessor.scale, strict=True))).astype(float)
+    width = ((asked["upper"] - asked["lower"]) / scale)[asked["variable"] != "Temp"]
+    expected = width.groupby(asked["record_id"]).mean()
+    scores = screening.scores.dropna(subset="trust_rank").set_index("record_id")
+    np.testing.assert_allclose(scores["interval_width"].astype(float), expected.loc[scores.index], rtol=1e-4)
+
+
 def test_three_tenths_of_the_readings_rounded_down_are_hidden(scored):
     assert scored["n_hidden"].tolist() == [3 * n // 10 for n in scored["n_readings"]]
     assert (scored["n_context"] + scored["n_hidden"] == scored["n_readings"]).all()
