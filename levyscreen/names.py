@@ -5,6 +5,9 @@ A name may hold an escape sequence that a terminal obeys, a formula that a sprea
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 FORMULA = ("=", "+", "-", "@")  # what a spreadsheet takes for the start of one
 
 
@@ -20,6 +23,11 @@ def _escape(character: str) -> str:
     if "\udc80" <= character <= "\udcff":  # a byte of a file name, as the system's functions hand it over
         return f"\\x{ord(character) - 0xDC00:02x}"
     return character.encode("unicode_escape").decode()
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """The path with a leading ~ or ~user made a folder; as it is where there is no such user."""
+    return Path(os.path.expanduser(path))
 
 
 def file_name(text: str) -> str:

@@ -100,7 +100,10 @@ def aside(path: Path) -> Path:
 
 def sweep(folder: Path, older_than_seconds: float = STRAY_SECONDS) -> None:
     """Deletes what killed processes left in a folder."""
-    for name in os.listdir(folder) if folder.is_dir() else []:
+    names = []
+    with suppress(OSError):  # it is not there, or closed to us
+        names = os.listdir(folder)
+    for name in names:
         found = _NAME.fullmatch(name)
         if found and (_is_dead(*found.groups()) or _age(folder / name) >= older_than_seconds):
             _remove(folder / name)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LEAST_HORIZON = 1e-6  # hours
+
+
 @dataclass(frozen=True)
 class Repair:
     """Values in [low, high] are taken for value * factor, for instance a pH of 735 for 7.35."""
@@ -113,14 +116,16 @@ class VariableSet:
         found: VariableSet = parsed(cls, data, "variables")
         if len(set(found.names) - {""}) != len(found) or not len(found):
             raise ValueError("variables must have names, each its own")
-        if found.horizon_hours < 1e-3:
-            raise ValueError(f"horizon_hours must be 0.001 or more, got {found.horizon_hours:g}")
+        if found.horizon_hours < LEAST_HORIZON:
+            raise ValueError(f"horizon_hours must be {LEAST_HORIZON:g} or more, got {found.horizon_hours:g}")
         return found
 
 
 # Known by name, wherever they stand in a file: constant facts about the patient, not readings. Weight is recorded again
 # and again; the first valid value counts.
 DESCRIPTORS = ("RecordID", "Age", "Gender", "Height", "ICUType", "Weight")
+# The columns of RECORDS that they fill.
+FACTS = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
 
 PHYSIONET2012 = VariableSet(
     name="physionet2012",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levyscreen import names
 from levyscreen.errors import UsageError
 from levyscreen.names import cell, printable
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def expanded(path: Path | None) -> Path | None:
     """`~` as shells have it, where none saw it: within quotes, in a settings file, in the environment."""
-    return None if path is None else path.expanduser()
+    return None if path is None else names.expanded(path)
 
 
 CohortPath = Annotated[

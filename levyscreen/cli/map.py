@@ -76,12 +76,14 @@ def _what_then(cohort: Path) -> str:
 
 def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     """Where the mapping goes; None for stdout. Raises UsageError where it would replace what somebody has edited."""
-    from levyscreen.names import file_name
-    from levyscreen.records.mapped.tables import is_table
+    from levyscreen.names import file_name, printable
+    from levyscreen.records.mapped.tables import may_be_tables
 
-    if not cohort.exists():
+    if not os.path.exists(cohort):
         raise CohortError(f"{cohort}: no such file or folder")
-    if not is_table(cohort) and not cohort.name.lower().endswith((".txt", ".txt.gz")):
+    if any("\udc80" <= character <= "\udcff" for character in str(cohort)):
+        raise UsageError(f"{printable(str(cohort))}: its name is not UTF-8, and no mapping can say it: rename it")
+    if not may_be_tables(cohort) and not cohort.name.lower().endswith((".txt", ".txt.gz")):
         raise UsageError(f"{cohort} is no table{_what_then(cohort)}")
     if output is not None and str(output) == "-":
         return None

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from levyscreen.errors import CohortError
-from levyscreen.names import file_name, printable
+from levyscreen.names import expanded, file_name, printable
 
 # A line for each minute of 48 hours and each of 36 variables makes 1.5 MB; the longest real file has 20 kB.
 MAX_RECORD_BYTES = 4 << 20
@@ -74,7 +74,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
     Raises CohortError if nothing is there, or it is neither a folder nor an archive, or the folder holds no record.
     """
-    where = Path(path).expanduser()
+    where = expanded(path)
     try:
         found = where.stat()
         if stat.S_ISDIR(found.st_mode):

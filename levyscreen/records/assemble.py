@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from levyscreen.records.cohort import WINDOW_RECORDS, Cohort, Judged, NumericLines
+from levyscreen.records.cohort import JUDGED, WINDOW_RECORDS, Cohort, Judged, NumericLines
 from levyscreen.records.physionet2012 import MAX_ID, Part
 from levyscreen.records.spill import Spill
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
 from levyscreen.types import LineClass
-from levyscreen.variables import DESCRIPTORS, VariableSet
+from levyscreen.variables import DESCRIPTORS, FACTS, VariableSet
 
 READER_VERSION = 1  # changes with any change of what the reader makes of a file
 NAMED_IN_A_NOTE = 3  # files; the rest is counted
@@ -26,8 +26,6 @@ NAMED_IN_A_NOTE = 3  # files; the rest is counted
 _STEM_ID = re.compile(r"[0-9]{1,15}")
 _NAMELESS = "no RecordID line, and no number in the file's name"
 _TAKEN = "its RecordID is that of another file, whose name comes first"
-_JUDGEMENTS = (LineClass.READING, LineClass.NEGATIVE, LineClass.IMPLAUSIBLE, LineClass.REPAIRED)  # 0 to 3
-_FACTS = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
 
 # What is known of each file until all of them are read: its row of RECORDS, and what only the assembly needs.
 _FILES = pa.schema(
@@ -87,31 +85,34 @@ def table_digest(variables: VariableSet) -> str:
 def rejudge(cohort: Cohort, variables: VariableSet) -> Cohort:
     """The same lines under other ranges; `variables` must have the cohort's names and horizon.
 
-    Lines on disk are judged whenever they are read. Raises CohortError if they cannot be read any more.
+    Lines on disk are judged whenever they are read. Of what `rejects` names, those of classes that no line has any more
+    are left out. Raises CohortError if lines cannot be read any more.
     """
-    shift = np.zeros((len(cohort), len(_JUDGEMENTS)), dtype=np.int64)
+    shift = np.zeros((len(cohort), len(JUDGED)), dtype=np.int64)
     for start, part in cohort.windows(WINDOW_RECORDS):
         anew, _ = variables.judge(part.variable, part.value)
         shift[start : start + len(part)] = _by_record(part, anew) - _by_record(part, part.line_class)
     records = cohort.records
-    for judged in _JUDGEMENTS:
+    for judged in JUDGED:
         column = records.schema.get_field_index(count_column(judged))
         counts = (records.column(column).to_numpy() + shift[:, judged]).astype(np.int32)
         records = records.set_column(column, records.schema.field(column), pa.array(counts))
     lines = Judged(cohort.lines, variables)
+    left = pa.array([c.name.lower() for c in LineClass if pc.sum(records.column(count_column(c))).as_py()], pa.string())
     return replace(
         cohort,
         fingerprint=f"{cohort.fingerprint.split('-')[0]}-{table_digest(variables)}",
         variables=variables,
         records=records,
         lines=lines.read(0, len(cohort.lines)) if isinstance(cohort.lines, NumericLines) else lines,
+        rejects=cohort.rejects.filter(pc.is_in(cohort.rejects.column("line_class"), left)),
     )
 
 
 def _by_record(part: Cohort, classes: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Lines of each class that a numeric line can have, (R, 4)."""
     record = np.repeat(np.arange(len(part)), np.diff(part.offsets))
-    width = len(_JUDGEMENTS)
+    width = len(JUDGED)
     return np.bincount(record * width + classes, minlength=len(part) * width).reshape(-1, width)
 
 
@@ -133,7 +134,7 @@ def _identified(part: Part) -> pa.Table:
         "origin": [None] * len(ids) if part.known is None else part.known.origins,
         "n_lines": part.counts.sum(axis=1),
         **{count_column(c): part.counts[:, c] for c in COUNTED_CLASSES},
-        **{fact: _missing_nan(part.descriptors[:, DESCRIPTORS.index(d)]) for fact, d in _FACTS.items()},
+        **{fact: _missing_nan(part.descriptors[:, DESCRIPTORS.index(d)]) for fact, d in FACTS.items()},
         "n_kept": np.bincount(part.file, minlength=len(part.names)),
         # Python compares names by code point, and Arrow these bytes in the same order.
         "path": [path.encode("utf-8", "surrogatepass") for path in part.paths],
@@ -209,8 +210,8 @@ def _without_what_does_not_count(files: pa.Table) -> pa.Table:
     """The files with nothing counted, and no fact known, of one that has a problem."""
     counts = files.column("problem").is_null()
     for name in files.column_names:
-        if name.startswith("n_") or name in _FACTS:
-            nothing = pa.scalar(None if name in _FACTS else 0, files.schema.field(name).type)
+        if name.startswith("n_") or name in FACTS:
+            nothing = pa.scalar(None if name in FACTS else 0, files.schema.field(name).type)
             files = _with_column(files, name, pc.if_else(counts, files.column(name), nothing))
     return files
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import platformdirs
 
 from levyscreen.errors import CohortError
+from levyscreen.names import expanded
 from levyscreen.records.archives import Others, Source, Stamp, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
@@ -69,7 +70,7 @@ def read_cohort(path: str | os.PathLike[str], *, cache: bool = True, variables: 
     Raises CohortError if nothing is there, nothing in it is a record, an archive is refused, a mapping and its source
     do not fit, a table comes without a mapping, or a Parquet cohort is damaged or of other variables than those given.
     """
-    where = Path(path).expanduser()
+    where = expanded(path)
     if is_parquet_cohort(where):
         return read_parquet(where, variables)
     if is_mapping(where):
@@ -138,7 +139,7 @@ def cache_key(source: Source, variables: VariableSet) -> str:
 def _look_up(entry: Path, source: Source, variables: VariableSet) -> tuple[Cohort | None, str | None]:
     """The cohort that an entry holds, or None; and what to say if the entry was there and damaged."""
     for _ in range(2):  # another process may clear the entry, or replace it, while it is being read
-        if not entry.is_dir():
+        if not os.path.isdir(entry):
             return None, None
         try:
             return replace(read_parquet(entry, variables), name=source.name), None
@@ -155,10 +156,10 @@ def _keep(entry: Path, cohort: Cohort) -> str | None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with folder_beside(entry) as temporary:
             write_files(cohort, temporary)
-            if not entry.is_dir():
+            if not os.path.isdir(entry):
                 os.rename(temporary, entry)
     except OSError as error:
-        return None if entry.is_dir() else f"not cached, the cache folder cannot be written: {error.strerror}"
+        return None if os.path.isdir(entry) else f"not cached, the cache folder cannot be written: {error.strerror}"
     return None
 
 
@@ -168,7 +169,7 @@ def _keep(entry: Path, cohort: Cohort) -> str | None:
 def cache_folder() -> Path:
     """$LEVYSCREEN_CACHE_DIR, else the platform's folder for what may be deleted at any time."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("levyscreen"))
+    return expanded(named) if named else Path(platformdirs.user_cache_dir("levyscreen"))
 
 
 def _entries_folder() -> Path:
@@ -178,7 +179,14 @@ def _entries_folder() -> Path:
 def cache_entries() -> list[CacheEntry]:
     """Every cached cohort, the newest first."""
     folder = _entries_folder()
-    names = os.listdir(folder) if folder.is_dir() else []
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CohortError(
+            f"{folder}: the cache cannot be read: {error.strerror}; set ${FOLDER_VARIABLE} to another folder"
+        ) from error
     return sorted((_describe(folder / n) for n in names if _KEY.fullmatch(n)), key=lambda e: -e.time)
 
 

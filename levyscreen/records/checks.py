@@ -11,12 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from levyscreen.records.cohort import COLUMNS, NumericLines
+from levyscreen.records.cohort import COLUMNS, JUDGED, NumericLines
 from levyscreen.schema import COUNTED_CLASSES, count_column
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
-
-_OF_LINES = (LineClass.READING, LineClass.NEGATIVE, LineClass.IMPLAUSIBLE, LineClass.REPAIRED)  # 0 to 3
 
 
 class LineCheck:
@@ -24,7 +22,7 @@ class LineCheck:
 
     def __init__(self, variables: VariableSet, records: int) -> None:
         self.variables = variables
-        self.counts = np.zeros((records, len(_OF_LINES)), dtype=np.int64)  # lines of each record by class
+        self.counts = np.zeros((records, len(JUDGED)), dtype=np.int64)  # lines of each record by class
         self._last: list[NDArray[Any]] = []  # the last line so far, a column each
 
     def add(self, table: pa.Table) -> NumericLines:
@@ -62,7 +60,7 @@ def check_records(records: pa.Table, counts: NDArray[np.int64]) -> None:
     total = records.column("n_lines").to_numpy()
     _require(np.array_equal(sum(found.values()), total), "counts that do not add up")
     descriptors = found[LineClass.NEGATIVE] - counts[:, LineClass.NEGATIVE]  # a missing height is negative too
-    equal = [np.array_equal(found[c], counts[:, c]) for c in _OF_LINES if c != LineClass.NEGATIVE]
+    equal = [np.array_equal(found[c], counts[:, c]) for c in JUDGED if c != LineClass.NEGATIVE]
     _require(all(equal) and bool((descriptors >= 0).all()), "counts of other readings")
     unreadable = records.column("problem").is_valid().to_numpy()
     _require(not total[unreadable].any(), "lines of a record that cannot be read")

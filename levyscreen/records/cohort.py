@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow.compute as pc
 
-from levyscreen.schema import REJECTS, count_column
+from levyscreen.schema import COUNTED_CLASSES, REJECTS, count_column
 from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LINE = np.dtype([("time_hours", "f4"), ("variable", "i2"), ("value", "f8"), ("line_class", "u1")])
 WINDOW_RECORDS = 4096  # at once where each line is looked at on its own: two million lines of set-b
 COLUMNS: tuple[str, ...] = LINE.names or ()
+JUDGED = (LineClass.READING, LineClass.NEGATIVE, LineClass.IMPLAUSIBLE, LineClass.REPAIRED)  # 0 to 3: by the ranges
+_USED = (LineClass.READING, LineClass.REPAIRED, LineClass.DESCRIPTOR)
 
 
 class LineStore(Protocol):
@@ -101,8 +103,7 @@ class Cohort:
     @property
     def rejected(self) -> bool:
         """Whether a line was rejected; a repaired one is used."""
-        classes = pc.unique(self.rejects.column("line_class")).to_pylist()
-        return self.unread > 0 or any(name != LineClass.REPAIRED.name.lower() for name in classes)
+        return any(self.count(line_class) for line_class in COUNTED_CLASSES if line_class not in _USED)
 
     def part(self, start: int, stop: int) -> Cohort:
         """The records start:stop (as in a slice) as a cohort in memory.

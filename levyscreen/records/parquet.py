@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError, LevyscreenError, UsageError
-from levyscreen.names import file_name
+from levyscreen.names import expanded, file_name
 from levyscreen.records.assemble import rejudge
 from levyscreen.records.checks import LineCheck, check_records
 from levyscreen.records.cohort import COLUMNS, Cohort, LineStore, NumericLines, records_of
@@ -52,7 +52,7 @@ def write_cohort(cohort: Cohort, folder: str | os.PathLike[str]) -> None:
 
     Raises UsageError if the folder exists and is not empty, LevyscreenError if it cannot be written.
     """
-    target = Path(folder).expanduser()
+    target = expanded(folder)
     if target.exists() and not (target.is_dir() and not os.listdir(target)):
         raise UsageError(f"{target}: exists already; name a new folder")
     try:

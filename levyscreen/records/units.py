@@ -12,7 +12,7 @@ from dataclasses import dataclass
 SPELLINGS = {
     "": (
         *("units", "unit", "unitless", "none", "na", "nan", "n/a", "<na>", "null", "-", ".", "unk", "unknown"),
-        *("ph", "[ph]", "phunits", "{ph}", "ratio", "{inr}", "inr", "{ratio}"),
+        *("1", "ph", "[ph]", "phunits", "{ph}", "ratio", "{inr}", "inr", "{ratio}"),
     ),
     "degC": ("c", "°c", "celsius", "cel", "degreescelsius", "deg.c", "gradc", "gradcelsius"),
     "degF": ("f", "°f", "fahrenheit", "degreesfahrenheit", "[degf]", "deg.f"),
@@ -36,7 +36,7 @@ SPELLINGS = {
     "umol/L": ("micromol/l", "mcmol/l"),
     "ukat/L": ("microkat/l",),
     "%": ("percent", "pct", "prozent"),
-    "0-1": ("fraction", "1", "l/l"),
+    "0-1": ("fraction", "l/l"),
     "3-15": ("points", "point", "score", "{score}", "pts", "punkte"),
     "mmHg": ("mm[hg]", "torr"),
     "mEq/L": ("mval/l",),
@@ -50,6 +50,7 @@ SPELLINGS = {
 }
 _SPELLED = {other: unit for unit, others in SPELLINGS.items() for other in (unit.lower(), *others)}
 MONOVALENT = ("BaseExcess", "Chloride", "HCO3", "K", "Lactate", "Na")  # of these mEq/L is mmol/L, of Mg and Calcium not
+FRACTIONS = ("FiO2", "HCT", "SaO2", "SpO2")  # of which a unit of 1 says that they are not in percent
 COUNTS = ("Platelets", "WBC")  # G/L of these is giga, not gram
 # PhysioNet 2012 says mmol/L of its Mg, and holds mg/dL; so do the models that learned from it.
 MISLABELLED = {("Mg", "mmol/L"): "mg/dL"}
@@ -60,6 +61,8 @@ def canonical(unit: str, variable: str = "") -> str:
     plain = "".join(unit.lower().split()).replace("µ", "u").replace("μ", "u")
     if plain == "g/l" and variable in COUNTS:
         return "cells/nL"
+    if plain == "1" and variable in FRACTIONS:
+        return "0-1"
     found = _SPELLED.get(plain, plain)
     return "mmol/l" if found == "mEq/L" and variable in MONOVALENT else found
 
@@ -120,9 +123,9 @@ TYPICAL = {
     "Temp": (34, 40),
     "Glucose": (70, 300),
     "Creatinine": (0.4, 6),
-    "BUN": (8, 80),
-    "Bilirubin": (0.2, 8),
-    "BilirubinDirect": (0.05, 4),
+    "BUN": (11, 80),  # in mmol/L a median of the very ill is below
+    "Bilirubin": (0.2, 5),
+    "BilirubinDirect": (0.05, 1.5),
     "Cholesterol": (80, 300),
     "Lactate": (0.5, 6),
     "Albumin": (1.5, 5.5),
@@ -162,7 +165,7 @@ TYPICAL = {
     "AST": (5, 3000),
     "CK": (10, 10000),
     "height": (120, 210),
-    "weight": (35, 160),
+    "weight": (35, 120),
 }
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import re
 import zlib
 from pathlib import Path
 
@@ -18,18 +17,20 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from levyscreen.config import MOST
 from levyscreen.errors import CohortError
+from levyscreen.names import expanded
 from levyscreen.records.assemble import table_digest
 from levyscreen.records.cohort import Cohort, NumericLines
 from levyscreen.records.grammar import FINE, judge_value
+from levyscreen.records.mapped.text import LINE_END
+from levyscreen.records.physionet2012 import MAX_ID
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
 from levyscreen.types import LineClass
 from levyscreen.variables import USHCN
 
 NAME = "USHCN, rebuilt"
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 MAX_BYTES = 256 << 20  # unpacked
-MAX_ID = 2**53  # beyond, a float64 is no longer every whole number
 COLUMNS = ("ID", "Time", *(f"{kind}_{i}" for kind in ("Value", "Mask") for i in range(len(USHCN))))
 
 
@@ -39,12 +40,12 @@ def read_ushcn(path: str | os.PathLike[str]) -> Cohort:
     Raises CohortError, naming file, line and remedy, where the file is not whole, has other columns, a cell that is not
     a finite number, an ID or a mask of another kind, a time outside [0, 200], or rows out of order or twice.
     """
-    where = Path(path).expanduser()
+    where = expanded(path)
     content = _content(where)
     table = _table(where, content)
     series, time = table[:, 0], table[:, 1]
     value, mask = np.split(table[:, 2:], 2, axis=1)
-    _refuse_bad_rows(where, series, time, mask)
+    _refuse_bad_rows(where, series, time, value, mask)
     row, variable = np.nonzero(mask)  # row by row, and so by series, time, variable
     first = np.flatnonzero(np.diff(series, prepend=-1))
     offsets = np.searchsorted(row, np.append(first, len(series))).astype(np.int64)
@@ -74,7 +75,7 @@ def _content(path: Path) -> bytes:
 
 def _table(path: Path, content: bytes) -> NDArray[np.float64]:
     """Every cell of the file, (rows, 12), all of them finite."""
-    header = _LINE_END.split(content, maxsplit=1)[0].decode(errors="replace").strip()
+    header = LINE_END.split(content, maxsplit=1)[0].decode(errors="replace").strip()
     if header != ",".join(COLUMNS):
         raise CohortError(f"{path}, line 1 must be {','.join(COLUMNS)}, but is {header[:200]!r}: give a USHCN file")
     try:
@@ -96,7 +97,7 @@ def _table(path: Path, content: bytes) -> NDArray[np.float64]:
 
 def _bad_cell(path: Path, content: bytes) -> CohortError:
     """Which line it was: looked for one by one, once it is known that there is one."""
-    for number, line in enumerate(_LINE_END.split(content)[1:], 2):
+    for number, line in enumerate(LINE_END.split(content)[1:], 2):
         cells = line.decode(errors="replace").split(",")
         if len(cells) != len(COLUMNS):
             return CohortError(f"{path}, line {number} has {len(cells)} cells, not {len(COLUMNS)}: mend or delete it")
@@ -110,7 +111,11 @@ def _bad_cell(path: Path, content: bytes) -> CohortError:
 
 
 def _refuse_bad_rows(
-    path: Path, series: NDArray[np.float64], time: NDArray[np.float64], mask: NDArray[np.float64]
+    path: Path,
+    series: NDArray[np.float64],
+    time: NDArray[np.float64],
+    value: NDArray[np.float64],
+    mask: NDArray[np.float64],
 ) -> None:
     same = series[1:] == series[:-1]
     disordered = np.r_[False, (series[1:] < series[:-1]) | (same & (time[1:] < time[:-1]))]
@@ -123,6 +128,10 @@ def _refuse_bad_rows(
         ),
         ((time < 0) | (time > horizon), f"the time is outside [0, {horizon:g}]; scale the times to that"),
         (((mask != 0) & (mask != 1)).any(axis=1), "a mask is neither 0 nor 1; write 1 where the value was observed"),
+        (
+            (abs(value) > MOST).any(axis=1),
+            f"a value is beyond {MOST:g}; write what was not observed as 0 with mask 0",
+        ),
         (disordered, "it comes after a later row; sort the rows by ID, then Time"),
         (twice, "ID and Time are those of the line before; merge the two into one row"),
     ):

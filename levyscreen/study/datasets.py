@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from levyscreen.config import OURS, PAPER, Protocol, TrainingConfig
 from levyscreen.errors import UsageError
+from levyscreen.names import expanded
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.ushcn import read_ushcn
 
@@ -61,7 +62,7 @@ def dataset(name: str) -> Dataset:
     """By name, or a cohort of one's own by its path. Raises UsageError for what is neither."""
     if name in DATASETS:
         return DATASETS[name]
-    path = Path(name).expanduser().absolute()
+    path = expanded(name).absolute()
     if not path.exists():
         raise UsageError(f"unknown dataset '{name}': use {', '.join(DATASETS)}, or the path of a cohort of your own")
     cohort = read_cohort(path)

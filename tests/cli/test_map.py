@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -82,6 +83,20 @@ def test_what_is_no_table_says_so(run, ward):
     assert (code, "is no table: map takes CSV and Parquet; record files" in err) == (2, True)
     code, _, err = run("map", "nowhere.csv")
     assert (code, "nowhere.csv: no such file or folder" in err) == (1, True)
+
+
+def test_a_folder_of_texts_is_one_of_tables_for_map_unless_they_are_named_as_records_are(run, ward):
+    source = write_long(ward, Path("own/a.csv"))
+    source.rename("own/a.txt")
+    assert run("map", "own")[0] == 0
+    assert run("validate", "own.toml")[0] == 0
+
+
+def test_a_name_that_is_no_text_is_refused_before_a_mapping_says_it(run, ward):
+    write_long(ward, Path(os.fsdecode(b"caf\xe9.csv")))
+    code, _, err = run("map", os.fsdecode(b"caf\xe9.csv"), "-o", "caf.toml")
+    assert (code, "its name is not UTF-8, and no mapping can say it: rename it" in err) == (2, True)
+    assert not Path("caf.toml").exists()
 
 
 def test_a_folder_of_folders_and_an_archive_say_where_the_tables_are(run, ward):

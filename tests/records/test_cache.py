@@ -366,3 +366,15 @@ def test_a_cohort_is_never_written_over_something(folder: Path, tmp_path: Path) 
     write_cohort(cohort, tmp_path / "empty")
     with pytest.raises(LevyscreenError, match="cannot be written: "):
         write_cohort(cohort, folder / "7.txt" / "x")
+
+
+def test_a_cache_folder_that_cannot_be_listed_is_said_with_the_way_out(monkeypatch, tmp_path):
+    (tmp_path / "cohorts").write_text("a file")
+    monkeypatch.setenv("LEVYSCREEN_CACHE_DIR", str(tmp_path))
+    with pytest.raises(CohortError, match=r"cohorts: the cache cannot be read: .*; set \$LEVYSCREEN"):
+        clear_cache()
+
+
+def test_a_home_of_nobody_is_a_folder_that_is_not_there():
+    with pytest.raises(CohortError, match=r"~nosuchuser/set: no such folder or archive"):
+        read_cohort("~nosuchuser/set")

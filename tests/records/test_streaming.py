@@ -6,6 +6,7 @@ import errno
 import random
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from levyscreen.records.cohort import COLUMNS, LINE, Cohort, Judged, NumericLine
 from levyscreen.records.parquet import StoredLines
 from levyscreen.records.physionet2012 import read_parts
 from levyscreen.records.spill import Spill, Spilled
+from levyscreen.types import LineClass
 from levyscreen.variables import PHYSIONET2012
 from tests.records.record_files import HEAD, record, same, write_folder
 from tests.records.test_physionet2012 import EVERY_CLASS
@@ -148,6 +150,20 @@ def test_a_stored_cohort_is_judged_anew_as_it_is_read(folder: Path, small: Calla
     assert cohort.records.equals(whole.records)
     assert cohort.fingerprint == whole.fingerprint
     check_parts(whole, cohort)
+
+
+def test_whether_anything_was_rejected_is_of_the_ranges_that_judge_and_not_of_those_before(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "7.txt").write_text("Time,Parameter,Value\n00:00,RecordID,7\n00:05,HR,80\n00:10,HR,90\n")
+    narrow = replace(PHYSIONET2012, variables=tuple(replace(v, high=85) for v in PHYSIONET2012.variables))
+    for first, then, rejected in ((narrow, PHYSIONET2012, False), (PHYSIONET2012, narrow, True)):
+        out = tmp_path / f"out-{rejected}"
+        write_cohort(read_cohort(tmp_path / "set", cache=False, variables=first), out)
+        anew = read_cohort(out, variables=then)
+        assert read_cohort(out, variables=first).rejected != rejected
+        assert anew.rejected == rejected
+        assert anew.count(LineClass.IMPLAUSIBLE) == int(rejected)
+        assert len(anew.rejects) == 0
 
 
 def test_a_summary_is_the_same_of_a_cohort_on_disk(folder: Path, small: Callable[[], None]) -> None:

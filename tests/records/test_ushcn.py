@@ -128,6 +128,7 @@ def edited(row, cell, text):
         (edited(1, 6, "nan"), "line 3: Value_4 is 'nan', not a finite number; write what was not observed as 0"),
         (edited(1, 6, ""), "line 3: Value_4 is '', not a finite number"),
         (edited(4, 2, "inf"), "line 6: Value_0 is 'inf', not a finite number"),
+        (edited(1, 3, "1e30"), r"line 3: a value is beyond 1e\+15; write what was not observed as 0 with mask 0"),
         (edited(1, 3, "7_3"), "line 3: Value_1 is '7_3', not a finite number"),
         (edited(0, 0, "-1e308"), "line 2: the ID is not a whole number from 0 on"),
         (edited(4, 1, "1e308"), r"line 6: the time is outside \[0, 200\]"),

@@ -104,6 +104,7 @@ _OF_ANY_SITE = """
     systolischerblutdruck blutdrucksystolisch 8480-6
 """
 OF_ANY_SITE = frozenset(_OF_ANY_SITE.split())
+SPECIMENS = frozenset({"urine", "urin", "csf", "liquor", "stool", "ascites", "pleural", "pleuralfluid", "dialysate"})
 _WHERE = frozenset({"serum", "plasma", "blood", "wholeblood", "arterial"})  # in brackets, and as if they were not there
 
 
@@ -152,13 +153,19 @@ def _word(code: str, description: str) -> str | None:
     for text in (
         code,
         _without_brackets(code),
-        *re.split(r"//|[/|:]", code),
+        *_parts(code),
         description,
         _without_brackets(description),
     ):
         if (word := plain(text)) in _VARIABLES or word in _FACTS:
             return word
     return None
+
+
+def _parts(code: str) -> list[str]:
+    """What may name a variable in a code of several parts: nothing where another part says that it is not of blood."""
+    parts = re.split(r"//|[/|:]", code)
+    return [] if any(plain(part) in SPECIMENS for part in parts[:-1]) else parts
 
 
 def _without_brackets(text: str) -> str:

@@ -11,7 +11,7 @@ import pyarrow.types as pt
 from levyscreen.names import printable
 from levyscreen.records.drafted.aliases import short, tokens
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.cells import EMPTY, clock_minutes, microseconds, numbers, words
+from levyscreen.records.mapped.cells import EMPTY, clock_seconds, microseconds, numbers, words
 from levyscreen.records.mapped.mapping import CLOCK, TIMESTAMP
 
 _SLASHED = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")
@@ -101,7 +101,7 @@ def _share(texts: list[str], unit: str, form: str | None) -> float:
     """How many of the texts are such times."""
     if form == _DIGITS:  # strptime would take many a number for digits of a time
         texts = [text if len(text) == 14 else "" for text in texts]
-    read = [clock_minutes(text) if unit == CLOCK else microseconds(text, form) for text in texts]
+    read = [clock_seconds(text) if unit == CLOCK else microseconds(text, form) for text in texts]
     return float(np.mean(~np.isnan(read))) if read else 0.0
 
 

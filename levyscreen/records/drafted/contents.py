@@ -10,7 +10,7 @@ from levyscreen.records.drafted.aliases import known_as, short
 from levyscreen.records.drafted.clocks import time_unit
 from levyscreen.records.drafted.profile import Profile
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.cells import numbers, words
+from levyscreen.records.mapped.cells import can_be_numbers, numbers, words
 from levyscreen.records.mapped.mapping import FILE
 from levyscreen.records.units import canonical, is_unit
 
@@ -31,7 +31,7 @@ def is_constant(profile: Profile, record: str | None, name: str) -> bool:
 
 def is_numeric(column: pa.Array) -> bool:
     """Whether most of what is there is numbers."""
-    if pt.is_nested(column.type) or pt.is_temporal(column.type) or pt.is_binary(column.type):
+    if not can_be_numbers(column.type):
         return False
     found = numbers(column, "")
     there = ~found.empty
@@ -85,6 +85,8 @@ def counts_rows(column: pa.Array, name: str) -> bool:
 
 def repeats(column: pa.Array) -> bool:
     """Whether a column may name records: some labels, each of several rows."""
+    if pt.is_nested(column.type):
+        return False
     found = words(column)
     return 0 < len(found.words) - 1 <= len(column) / 2
 

@@ -14,6 +14,7 @@ from levyscreen.records.drafted.clocks import unread_form
 from levyscreen.records.drafted.guess import SEXES, Guess
 from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Seen
+from levyscreen.records.drafted.sorting import MOST_VARIABLES
 from levyscreen.records.drafted.static import static_facts
 from levyscreen.records.mapped.codes import in_unit, literal
 from levyscreen.records.mapped.mapping import FILE, TIMESTAMP
@@ -246,6 +247,10 @@ def _rest(guess: Guess) -> Iterator[str]:
         for seen in guess.left[:NAMED_LEFT]:
             called = seen.code if seen.unit is None else in_unit(seen.code, seen.unit)
             yield f"#   {text(called)}  {seen.count:,} values, {seen.numeric:,} of them numbers"
+        if len(guess.left) > NAMED_LEFT:
+            yield f"#   and {len(guess.left) - NAMED_LEFT:,} more"
+        if len(guess.variables) >= MOST_VARIABLES:
+            yield f"# Beyond {MOST_VARIABLES} variables only codes known by name are mapped: add others that you need."
 
 
 def _codes_key(guess: Guess) -> str:

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from levyscreen.errors import CohortError
 from levyscreen.records.drafted.sniff import Sniffed, sniff
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, judge, numbers, pointed, words
+from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, can_be_numbers, judge, numbers, pointed, words
 from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
 from levyscreen.records.mapped.text import Form
 from levyscreen.records.units import canonical
@@ -204,15 +204,8 @@ def _see(seen: Seen, rows: np.ndarray, parsed: Numbers, text: Words | None, labe
 def _parsed(column: pa.Array, name: str) -> tuple[Numbers, Words | None]:
     """Numbers of a column, and its texts where it has any; of a column of neither, nothing that is a number."""
     kind = column.type
-    texts = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_dictionary(kind)
-    if (
-        texts
-        or pt.is_integer(kind)
-        or pt.is_floating(kind)
-        or pt.is_boolean(kind)
-        or pt.is_decimal(kind)
-        or pt.is_null(kind)
-    ):
+    if can_be_numbers(kind):
+        texts = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_dictionary(kind)
         return numbers(column, name), words(column) if texts else None
     count, there = len(column), column.is_valid().to_numpy(zero_copy_only=False)
     return Numbers(np.zeros(count), np.full(count, LineClass.NOT_A_NUMBER, np.uint8), ~there), None

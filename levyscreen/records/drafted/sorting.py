@@ -12,7 +12,7 @@ from levyscreen.records.drafted.profile import Profile, Seen
 from levyscreen.records.drafted.roles import NO_READING, Roles
 from levyscreen.records.mapped.codes import in_unit
 
-MOST_VARIABLES = 200
+MOST_VARIABLES = 200  # from which on only codes known by name become further ones
 LEAST_VALUES = 20  # under a code that is not known by name
 EICU_VITALS = {"patientunitstayid", "observationoffset"}
 
@@ -39,7 +39,7 @@ class Sorted:
                 facts.setdefault(name, []).append(each)
             elif self._is_ignored(each, name, is_number):
                 self.ignored.append(each.code)
-            elif is_number and (name or each.count >= LEAST_VALUES) and len(variables) < MOST_VARIABLES:
+            elif is_number and (name or (each.count >= LEAST_VALUES and len(variables) < MOST_VARIABLES)):
                 variables.setdefault(name or variable_name(each.code), []).append(each)
             else:
                 self.left.append(each)

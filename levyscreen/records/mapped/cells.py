@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -58,12 +59,21 @@ def words(column: pa.Array) -> Words:
     if pt.is_nested(column.type):
         raise CohortError(f"a column holds {column.type}, neither numbers nor texts: name another in [columns]")
     coded = column if pt.is_dictionary(column.type) else column.dictionary_encode()
-    if not pt.is_large_string(coded.dictionary.type) and not pt.is_string(coded.dictionary.type):
+    if pt.is_fixed_size_binary(coded.dictionary.type):
+        texts = [_hexadecimal(value) for value in coded.dictionary.to_pylist()]
+    elif not pt.is_large_string(coded.dictionary.type) and not pt.is_string(coded.dictionary.type):
         texts = [_label(value) for value in coded.dictionary.to_pylist()]
     else:
         texts = [(text or "").strip(BLANKS) for text in coded.dictionary.to_pylist()]
     which = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
     return Words(which, [*texts, ""])
+
+
+def _hexadecimal(value: bytes | None) -> str:
+    """16 bytes as the UUID that they most likely are."""
+    if value is None:
+        return ""
+    return str(uuid.UUID(bytes=value)) if len(value) == 16 else value.hex()
 
 
 def _label(value: Any) -> str:
@@ -87,7 +97,7 @@ def numbers(column: pa.Array, name: str, decimal: str = ".") -> Numbers:
         return _judged(words(column), decimal)
     if pt.is_boolean(kind):
         column = column.cast(pa.uint8())
-    elif not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
+    elif not _is_number(kind):
         raise CohortError(f"column {name} holds {kind}, neither numbers nor texts: name another, or ignore it")
     value = (
         _decimal(column)
@@ -98,6 +108,15 @@ def numbers(column: pa.Array, name: str, decimal: str = ".") -> Numbers:
     refusal = np.where(np.isfinite(value), FINE, LineClass.NOT_FINITE).astype(np.uint8)
     refusal[null] = LineClass.NOT_A_NUMBER
     return Numbers(np.where(refusal == FINE, value, 0.0) + 0.0, refusal, null | np.isnan(value))
+
+
+def can_be_numbers(kind: pa.DataType) -> bool:
+    """Whether `numbers` takes a column of this type."""
+    return _is_text(kind) or bool(pt.is_boolean(kind)) or _is_number(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or pt.is_null(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -191,7 +210,7 @@ def _parsed(column: pa.Array, time: Time) -> NDArray[np.float64]:
 def _one(word: str, time: Time) -> float:
     parse: Callable[[str], float] = {
         TIMESTAMP: lambda text: microseconds(text, time.format),
-        CLOCK: clock_minutes,
+        CLOCK: clock_seconds,
     }.get(time.unit, lambda text: _number(text, time.decimal))
     return parse(word)
 
@@ -201,10 +220,10 @@ def _number(text: str, decimal: str) -> float:
     return value if refusal == FINE else math.nan
 
 
-def clock_minutes(text: str) -> float:
-    """Minutes of HH:MM or HH:MM:SS, of any number of hours; NaN where it is none."""
+def clock_seconds(text: str) -> float:
+    """Seconds of HH:MM or HH:MM:SS, of any number of hours; NaN where it is none."""
     found = _CLOCK.fullmatch(text.strip(BLANKS))
-    return int(found[1]) * 60 + int(found[2]) + float(found[3] or 0) / 60 if found else math.nan
+    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3] or 0) if found else math.nan
 
 
 def microseconds(text: str, form: str | None) -> float:

@@ -7,19 +7,22 @@ table a variable. docs/mapping.md describes every key.
 from __future__ import annotations
 
 import codecs
+import datetime
 import os
+import re
 import tomllib
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from levyscreen.config import MOST
 from levyscreen.errors import CohortError
-from levyscreen.names import file_name, printable
+from levyscreen.names import expanded, file_name, printable
 from levyscreen.records.mapped.text import Form
 from levyscreen.records.mapped.toml_table import Table
 from levyscreen.records.units import canonical, same_unit
-from levyscreen.variables import Repair, Variable, VariableSet
+from levyscreen.variables import FACTS, LEAST_HORIZON, Repair, Variable, VariableSet
 
 SUFFIX = ".toml"
 KINDS = ("long", "wide", "meds")
@@ -37,8 +40,7 @@ UNITS = {
 }
 TIMESTAMP, CLOCK = "timestamp", "HH:MM"
 ORIGINS = ("admission", "first", "column", "code")
-HORIZONS = {"horizon_hours": 1.0, "horizon_days": 24.0, "horizon_minutes": 1 / 60, "horizon_seconds": 1 / 3600}
-FACTS = ("age", "gender", "height", "icu_type", "weight")  # the columns of RECORDS that a mapping may fill
+HORIZONS = {f"horizon_{unit}": UNITS[unit] for unit in ("hours", "days", "minutes", "seconds")}
 MEDS_COLUMNS = {"record": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
 
 
@@ -77,6 +79,7 @@ class Static:
 
     source: Path
     record: str  # the column that names the record
+    delimiter: str | None = None  # of a text; None is the usual one, or the one of the source's files of that ending
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class Mapping:
 
 def is_mapping(path: Path) -> bool:
     """Whether a path names a mapping file."""
-    return path.name.lower().endswith(SUFFIX) and not path.is_dir()
+    return path.name.lower().endswith(SUFFIX) and not os.path.isdir(path)
 
 
 def read_mapping(path: Path) -> Mapping:
@@ -144,7 +147,7 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
     variables = [_variable(table, key) for key, table in entries.items()]
     if not variables:
         raise top.error("variables", "names no variable: give each its own table, for instance [variables.HR]")
-    entries |= {key: facts.table(key) for key in facts.keys(FACTS)}
+    entries |= {key: facts.table(key) for key in facts.keys(tuple(FACTS))}
     told = columns.unit is not None
     rules = [r for target, (key, table) in enumerate(entries.items()) for r in _rules(table, key, target, wide, told)]
     ignore = top.table("ignore", {})
@@ -162,7 +165,7 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
         variables=VariableSet(name, 1, horizon, tuple(variables), negatives),
         rules=tuple(rules),
         static=_static(top, columns) if top.has("static") else None,
-        facts=facts.keys(FACTS),
+        facts=facts.keys(tuple(FACTS)),
         ignored=_codes(ignore, wide) or (),
     )
     for table in (top, tables, facts, ignore):
@@ -172,12 +175,12 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
 
 
 def _beside(path: Path, source: str) -> Path:
-    return Path(os.path.normpath(path.parent / Path(source).expanduser()))
+    return Path(os.path.normpath(path.parent / expanded(source)))
 
 
 def _static(top: Table, columns: Columns) -> Static:
     table = top.table("static")
-    found = Static(_beside(table.path, table.text("source")), table.text("record", columns.record))
+    found = Static(_beside(table.path, table.text("source")), table.text("record", columns.record), _delimiter(table))
     table.done()
     return found
 
@@ -188,16 +191,17 @@ def _horizon(top: Table) -> float:
         raise top.error(given[1], f"says again what {given[0]} says: keep one of them")
     if not given:
         return 48.0
-    hours = top.number(given[0]) * HORIZONS[given[0]]
-    if not 0 < hours < 1e6:
-        raise top.error(given[0], "must be above 0 and below a million hours")
+    times, by = HORIZONS[given[0]]
+    hours = top.number(given[0]) * times / by
+    if not LEAST_HORIZON <= hours < 1e6:
+        raise top.error(given[0], f"must be {LEAST_HORIZON * 3.6e6:g} milliseconds or more, and below a million hours")
     return hours
 
 
-def _delimiter(top: Table) -> str | None:
-    delimiter = top.text("delimiter", None)
+def _delimiter(table: Table) -> str | None:
+    delimiter = table.text("delimiter", None)
     if delimiter is not None and len(delimiter) != 1:
-        raise top.error("delimiter", "must be one character, for instance ';'")
+        raise table.error("delimiter", "must be one character, for instance ';'")
     return delimiter
 
 
@@ -239,21 +243,34 @@ def _columns(table: Table, kind: str) -> Columns:
 
 def _time(table: Table, kind: str) -> Time:
     unit = table.get("unit", TIMESTAMP if kind == "meds" else None)
-    if isinstance(unit, int | float) and not isinstance(unit, bool) and unit > 0:
+    if isinstance(unit, int | float) and not isinstance(unit, bool) and 0 < unit <= MOST:
         name, scale = f"{unit} seconds", (float(unit), 3600.0)
     else:
         name = table.one_of("unit", (TIMESTAMP, CLOCK, *UNITS), TIMESTAMP if kind == "meds" else None)
-        scale = UNITS.get(name, UNITS["microseconds" if name == TIMESTAMP else "minutes"])
+        scale = UNITS.get(name, UNITS["microseconds" if name == TIMESTAMP else "seconds"])
     origin = table.one_of("origin", ORIGINS, "first" if name == TIMESTAMP else "admission")
     column, code, form = (table.text(key, None) for key in ("column", "code", "format"))
     for key, given in (("column", column), ("code", code)):
         if (given is None) == (origin == key):
             needed = f'is missing: origin = "{key}" needs it' if given is None else f'is for origin = "{key}" alone'
             raise table.error(key, needed)
+    if form is not None:
+        _check_format(table, form)
     if origin == "admission" and name == TIMESTAMP:
         raise table.error("origin", 'cannot be "admission" where times are timestamps: say "first", "column" or "code"')
     table.done()
     return Time(name, scale, form, origin, column, code)
+
+
+def _check_format(table: Table, form: str) -> None:
+    """Raises CohortError where strptime could never read by it, whatever the time."""
+    try:
+        datetime.datetime.strptime("", form)
+    except re.error:
+        raise table.error("format", f"{form!r:.40} has a directive twice: %m is the month, %M the minute") from None
+    except ValueError as error:
+        if "directive" in str(error) or "stray" in str(error):
+            raise table.error("format", f"{error}; see the directives of Python's strptime") from None
 
 
 def _variable(table: Table, name: str) -> Variable:

@@ -31,7 +31,7 @@ from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFi
 from levyscreen.records.mapped.unread import Unread
 from levyscreen.types import LineClass
 
-MAPPED_VERSION = 3  # changes with any change of what is made of the same tables by the same mapping
+MAPPED_VERSION = 4  # changes with any change of what is made of the same tables by the same mapping
 NAMED_CODES = 10  # in a note; the rest is counted
 
 
@@ -67,6 +67,9 @@ class _Reading:
         self.register, self.buckets = Register(), Buckets()
         self.scale: tuple[float, float] | None = None  # of its times
         self._waiting: list[tuple[int, Block]] = []
+        self._rows_waiting = 0
+        self._endings: set[str] = set()  # of its files
+        self._stems: dict[str, str] = {}  # of files that name a record each
         self._unknown: Counter[str] = Counter()
         self._ignored = self._homeless = self._other_decimal = self._strangers = 0
         self.unread = Unread()
@@ -81,13 +84,15 @@ class _Reading:
             raise CohortError(
                 f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own"
             )
+        self._endings.add(file.ending)
         reader = TableReader(file, self.mapping.form)
         number = self.register.file(file.name)
         for block in reader.blocks(self.strips.needed(reader.columns)):
             if self._waiting and not block.like(self._waiting[0][1]):
                 self.flush()
             self._waiting.append((number, block))
-            if sum(len(block.row) for _, block in self._waiting) >= BLOCK_ROWS:
+            self._rows_waiting += len(block.row)
+            if self._rows_waiting >= BLOCK_ROWS:
                 self.flush()
         self.unread.see(reader)
 
@@ -96,8 +101,10 @@ class _Reading:
         columns = Columns(static.record, None, static.record, None, None)
         plain = replace(self.mapping, kind="wide", columns=columns, time=replace(self.mapping.time, column=None))
         strips = Strips(plain)
+        form = replace(self.mapping.form, header=None)
         for file in table_files(static.source, ""):
-            reader = TableReader(file, replace(self.mapping.form, header=None))
+            usual = form.delimiter if file.ending in self._endings else None
+            reader = TableReader(file, replace(form, delimiter=static.delimiter or usual))
             names = [name for name in strips.measured(reader.columns) if self._is_fact(name)]
             if not names:
                 raise CohortError(f"{file.path}: has no column that a descriptor of {self.mapping.path} names")
@@ -118,7 +125,7 @@ class _Reading:
         """Reads the blocks that wait as one: a source may be of many thousand small files."""
         if self._waiting:
             numbers, blocks = zip(*self._waiting, strict=True)
-            self._waiting = []
+            self._waiting, self._rows_waiting = [], 0
             try:
                 self._block(np.repeat(numbers, [len(block.row) for block in blocks]), joined(blocks))
             except CohortError as error:
@@ -155,13 +162,22 @@ class _Reading:
         columns = self.mapping.columns
         if columns.record == FILE:
             numbers, which = np.unique(file, return_inverse=True)
-            return np.array([self.register.record(_stem(self.register.files[i])) for i in numbers])[which]
+            return np.array([self.register.record(self._stem(self.register.files[i])) for i in numbers])[which]
         found = ids(block.columns[columns.record])
         # The last word stands for null, which may be in no row.
         record = np.array([self.register.record(word) if word else -1 for word in found.words])[found.which]
         if columns.subject is not None:
             self.register.see_subjects(record, ids(block.columns[columns.subject]))
         return record
+
+    def _stem(self, name: str) -> str:
+        """A file's name without folder and endings. Raises CohortError where another file has the same."""
+        stem = Path(name).name.removesuffix(".gz").rsplit(".", 1)[0]
+        if (other := self._stems.setdefault(stem, name)) != name:
+            raise CohortError(
+                f"{self.mapping.source}: {other} and {name} would be one record by their names: rename one of them"
+            )
+        return stem
 
     def _see_origins(self, record: NDArray[np.int64], read: Times, block: Block) -> None:
         time, columns = self.mapping.time, self.mapping.columns
@@ -229,12 +245,6 @@ def _problems(cohort: Cohort) -> Iterator[str]:
     found = Counter(problem for problem in cohort.records.column("problem").to_pylist() if problem)
     for problem, count in sorted(found.items()):
         yield f"{count:,} record{_s(count)} not readable: {problem}"
-
-
-def _stem(name: str) -> str:
-    """A file's name without folder and endings."""
-    plain = Path(name).name.removesuffix(".gz")
-    return plain.rsplit(".", 1)[0]
 
 
 def _values(count: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from levyscreen.errors import CohortError
 from levyscreen.records.mapped.cells import Words
 from levyscreen.records.physionet2012 import EXAMPLES
 from levyscreen.types import LineClass
@@ -43,6 +44,7 @@ class Register:
         self.labels: list[str] = []
         self.files: list[str] = []
         self._place: dict[str, int] = {}
+        self._called: dict[int, str] = {}  # each subject's number
         self._subject = _Range(np.int64, NONE_YET.max, NONE_YET.min)
         self._origin = _Range(np.float64, np.inf, -np.inf)
         self._counts = np.zeros((0, len(LineClass)), dtype=np.int64)
@@ -65,8 +67,14 @@ class Register:
         return self._place.get(label, -1)
 
     def see_subjects(self, record: NDArray[np.int64], subject: Words) -> None:
-        """The subject of each row's record, (N,) both; rows of no record have -1."""
+        """The subject of each row's record, (N,) both; rows of no record have -1.
+
+        Raises CohortError where two subjects have one number.
+        """
         numbers = np.array([subject_of(word) for word in subject.words])
+        for number, word in zip(numbers.tolist(), subject.words, strict=True):
+            if word and self._called.setdefault(number, word) != word:
+                raise CohortError("two subjects stand for one number (7 and 007, or by rare chance two texts)")
         there = (record >= 0) & np.array([bool(w) for w in subject.words])[subject.which]
         self._subject.take(record[there], numbers[subject.which][there], len(self.labels))
 

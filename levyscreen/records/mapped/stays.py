@@ -17,11 +17,11 @@ from levyscreen.records.mapped.mapping import TIMESTAMP, Mapping
 from levyscreen.records.mapped.register import NONE_YET, REFUSED, Register, number_of
 from levyscreen.records.physionet2012 import EXAMPLES, Known, Part
 from levyscreen.types import LineClass
-from levyscreen.variables import DESCRIPTORS
+from levyscreen.variables import DESCRIPTORS, FACTS
 
-FACT_OF = {"age": "Age", "gender": "Gender", "height": "Height", "icu_type": "ICUType", "weight": "Weight"}
 HOUR = 3_600_000_000  # microseconds
 NOWHEN = -1.0  # hour 0 of a record without a reading, where the first reading is hour 0: a microsecond no clock says
+EDGE = 1e-9  # of a window: what is as near to its end begins the next, for it may be a rounding before it
 WINDOWS = 1_000_000  # of one record at most; what lies after them is outside its stay
 
 _NO_START = "no row says when it began (origin under [time])"
@@ -70,7 +70,7 @@ class _Records:
         self.refused, self.examples = register.counts(), register.examples()
         self.subject, self.other_subject = register.subjects()
         self.origin, self.last_origin = register.origins()
-        self.fact = [DESCRIPTORS.index(FACT_OF[name]) for name in mapping.facts]
+        self.fact = [DESCRIPTORS.index(FACTS[name]) for name in mapping.facts]
 
     def part(self, records: NDArray[np.int64], rows: NDArray[np.void]) -> Part:
         """Records (R,) with all their rows."""
@@ -78,7 +78,8 @@ class _Records:
         origin = self._origins(records, place, rows)
         hours = (rows["time"] - origin[place]) * self.scale[0] / self.scale[1]
         stay, of, window = self._cut(len(records), place, hours, rows)
-        hours = hours - window[stay] * self.mapping.variables.horizon_hours
+        since = hours - window[stay] * self.mapping.variables.horizon_hours
+        hours = np.where(window[stay] > 0, np.maximum(since, 0), since)  # a rounding leads none out of its window
         problems = [self._problem(int(record), origin[i]) for i, record in enumerate(records)]
         return self._made(
             _Stays(
@@ -132,7 +133,7 @@ class _Records:
         if not self.mapping.windows:
             return place, whole, np.zeros(records, np.int64)
         read = rows["target"] < len(self.mapping.variables)
-        passed = np.floor(np.nan_to_num(hours) / self.mapping.variables.horizon_hours)
+        passed = np.floor(np.nan_to_num(hours) / self.mapping.variables.horizon_hours + EDGE)
         window = np.minimum(np.where(read & (hours >= 0), passed, 0), WINDOWS - 1).astype(np.int64)
         first = np.full(records, NONE_YET.max)
         np.minimum.at(first, place[read], window[read])
@@ -222,10 +223,14 @@ class _Records:
         return found[np.lexsort((found["row"], found["file"], found["record"]))]
 
     def _subjects(self, records: NDArray[np.int64]) -> list[int | None]:
-        if self.mapping.windows and (self.subject[records] == NONE_YET.max).all():
-            # Windows of one record belong together.
-            return [number_of(self.register.labels[record]) for record in records]
-        return [None if subject == NONE_YET.max else subject for subject in self.subject[records].tolist()]
+        found: list[int | None] = self.subject[records].tolist()
+        for i in np.flatnonzero(self.subject[records] == NONE_YET.max).tolist():
+            found[i] = self._own(self.register.labels[records[i]]) if self.mapping.windows else None
+        return found
+
+    def _own(self, label: str) -> int:
+        """The subject of a record that names none, for its windows belong together: no other record's."""
+        return number_of(label if self.mapping.columns.subject is None else f"record {label}")
 
     def _starts(self, stays: _Stays) -> list[int | None]:
         """When hour 0 of each stay was, in microseconds; None where times are no timestamps."""

@@ -36,6 +36,8 @@ _VALUE = re.compile(r"^\s*[+-]?[0-9]+\s*$|[0-9][-/.:,][0-9]|[\r\n]")
 BLOCK_BYTES = MOST_BYTES
 BLOCK_ROWS = 1 << 16
 MEDS_DATA = "data"
+DOCUMENTS = ("changelog", "citation", "license", "licence", "md5sums", "notice", "readme", "sha256sums")  # as .txt
+_RECORD = re.compile(r"[0-9]+\.txt")
 _AS_USUAL = Form()
 
 
@@ -76,22 +78,50 @@ def ending_of(name: str) -> str | None:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a path names a table, or a folder of tables, rather than record files or an archive of them."""
-    if not path.is_dir():
-        return (ending_of(path.name) or ".txt") != ".txt" and path.is_file()
-    if (path / MEDS_DATA).is_dir():
-        return any((path / MEDS_DATA).rglob(f"*{PARQUET}"))
-    names = [name for name in os.listdir(path) if not name.startswith(".")]
+    """Whether a path names a table, or a folder of tables, rather than record files or an archive of them.
+
+    Raises CohortError for a folder that is closed to us.
+    """
+    if not os.path.isdir(path):
+        return (ending_of(path.name) or ".txt") != ".txt" and os.path.isfile(path)
+    if os.path.isdir(path / MEDS_DATA) and any((path / MEDS_DATA).rglob(f"*{PARQUET}")):
+        return True
+    names = [name for name in listing(path) if not name.startswith(".") and not _is_document(name)]
     return not any(name.endswith(".txt") for name in names) and any(map(ending_of, names))
+
+
+def may_be_tables(folder: Path) -> bool:
+    """Whether a folder holds tables for one who says so: texts of any name that is no record file's are tables then."""
+    if is_table(folder) or not os.path.isdir(folder):
+        return is_table(folder)
+    names = [name for name in listing(folder) if not name.startswith(".") and not _is_document(name)]
+    return any(map(ending_of, names)) and not any(_RECORD.fullmatch(name) for name in names)
+
+
+def listing(folder: Path) -> list[str]:
+    """What is in a folder. Raises CohortError where it is closed to us."""
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise CohortError(f"{folder}: cannot be opened: {error.strerror}") from error
+
+
+def _is_document(name: str) -> bool:
+    """Whether a text is about the data beside it."""
+    return name.lower().removesuffix(".txt") in DOCUMENTS
 
 
 def folders_of_tables(path: Path) -> list[Path]:
     """Folders in a folder, or in those, that hold tables; relative to it, by name."""
-    if not path.is_dir():
+    inner = _folders_in(path)
+    inner += [each for folder in inner for each in _folders_in(folder)]
+    return [each.relative_to(path) for each in inner if os.access(each, os.R_OK) and is_table(each)]
+
+
+def _folders_in(path: Path) -> list[Path]:
+    if not os.path.isdir(path) or not os.access(path, os.R_OK):
         return []
-    inner = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
-    inner += sorted(each for folder in inner for each in folder.iterdir() if each.is_dir())
-    return [each.relative_to(path) for each in inner if is_table(each)]
+    return sorted(path / name for name in os.listdir(path) if os.path.isdir(path / name) and not name.startswith("."))
 
 
 def table_files(source: Path, kind: str) -> list[TableFile]:
@@ -99,16 +129,18 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
 
     Raises CohortError where there is none, or a folder holds tables of more than one kind.
     """
-    if not source.exists():
+    if not os.path.exists(source):
         raise CohortError(
             f"{source}: no such file or folder; set source in the mapping, relative to the mapping's folder"
         )
-    if source.is_file():
+    if os.path.isfile(source):
         found = [(source, source.name)]
-    else:
-        root = source / MEDS_DATA if kind == "meds" else source
-        paths = root.rglob(f"*{PARQUET}") if kind == "meds" else root.iterdir()
+    elif kind == "meds":
+        paths = (source / MEDS_DATA).rglob(f"*{PARQUET}")
         found = [(path, str(path.relative_to(source))) for path in paths if path.is_file()]
+    else:
+        names = listing(source)
+        found = [(source / n, n) for n in names if os.path.isfile(source / n) and not _is_document(n)]
     files = [
         TableFile(path, printable(name), ending_of(name) or "") for path, name in sorted(found, key=lambda f: f[1])
     ]
@@ -118,8 +150,8 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
             f"a folder {MEDS_DATA} with {PARQUET} files" if kind == "meds" else f"{', '.join(DELIMITERS)} or {PARQUET}"
         )
         raise CohortError(f"{source}: no table there; a source is {wanted}")
-    names = {file.name for file in files}
-    if twice := [name for name in sorted(names) if f"{name}{PACKED}" in names]:
+    named = {file.name for file in files}
+    if twice := [name for name in sorted(named) if f"{name}{PACKED}" in named]:
         raise CohortError(f"{source}: holds {twice[0]} twice, once packed as {twice[0]}{PACKED}: take one of them away")
     endings = sorted({file.ending for file in files})
     if len(endings) > 1:
@@ -132,9 +164,10 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
 
 def passed_over(source: Path, kind: str) -> str | None:
     """A note on what a folder of tables holds besides, mappings aside; None for nothing, and where it is no folder."""
-    if kind == "meds" or not source.is_dir():
+    if kind == "meds" or not os.path.isdir(source):
         return None
-    names = sorted(each.name for each in source.iterdir() if each.is_dir() or not ending_of(each.name))
+    names = listing(source)
+    names = sorted(n for n in names if os.path.isdir(source / n) or not ending_of(n) or _is_document(n))
     names = [name for name in names if not name.startswith(".") and not name.endswith(".toml")]
     if not names:
         return None
@@ -190,6 +223,9 @@ class TableReader:
             found = list(self._parquet().schema_arrow.names)
         else:
             found = self.first_row if self.form.header is None else list(self.form.header)
+        blank = [i for i, name in enumerate(found) if not name]
+        for i in blank[1:]:
+            found[i] = f"#{i + 1}"  # an exporter's further columns without a name are still counted
         twice = sorted({name for name in found if found.count(name) > 1 and name})
         if twice:
             called = "a column" if not parquet and _may_be_values(found) else f"the column {twice[0]!r}"
@@ -244,16 +280,15 @@ class TableReader:
         start = 1
         for batch in self._parquet().iter_batches(BLOCK_ROWS, columns=names):
             rows = np.arange(start, start + batch.num_rows)
-            yield Block(rows, {name: batch.column(batch.schema.get_field_index(name)) for name in names})
+            yield Block(rows, {name: _stored(batch.column(batch.schema.get_field_index(name))) for name in names})
             start += batch.num_rows
 
     # Text
 
     def _first_fields(self) -> list[str]:
-        encoding = "utf-8-sig" if self.form.encoding.lower() in ("utf-8", "utf8") else self.form.encoding
         quoting: Literal[0, 3] = csv.QUOTE_NONE if self.form.quote is False else csv.QUOTE_MINIMAL
         try:
-            with _opened(self.file.path) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
+            with _opened(self.file.path) as raw, io.TextIOWrapper(raw, self.form.encoding, newline="") as text:
                 rows = csv.reader(text, delimiter=self._delimiter, quoting=quoting)
                 first = next((row for row in rows if row), None)
                 self._head = rows.line_num
@@ -261,7 +296,7 @@ class TableReader:
             raise self._unreadable(error) from error
         if not first:
             raise CohortError(f"{self.file.path}: is empty; a table has a header, or the mapping gives one")
-        return first
+        return [first[0].removeprefix("\ufeff"), *first[1:]]
 
     def _text_blocks(self, names: list[str]) -> Iterator[Block]:
         """Rows up to the first quote, each of which is a line, and then the others."""
@@ -337,6 +372,11 @@ class TableReader:
         if rest and self.first_within is None:
             self.first_within = min(rest)
         return fine
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    """A column of an extension type, such as JSON or UUID, as what it is stored as."""
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def _numbers(start: int, count: int, skipped: Sequence[int], before: int) -> NDArray[np.int64]:

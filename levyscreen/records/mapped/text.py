@@ -21,7 +21,7 @@ QUOTE = b'"'
 MOST_BYTES = 4 << 20  # of a row, and of what is read at once
 _CHUNK = 1 << 20
 _BOM = codecs.BOM_UTF8
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+LINE_END = re.compile(rb"\r\n|\r|\n")
 _AS_IT_IS = ("utf-8", "utf-8-sig", "ascii")  # what Arrow reads
 
 
@@ -60,7 +60,7 @@ class Lines(io.RawIOBase):
         """Leave out and do not count the next lines, empty ones among them."""
         start = 0
         while lines:
-            end = _LINE_END.search(self._ready, start)
+            end = LINE_END.search(self._ready, start)
             if end is None and not self._fill():
                 start, lines = len(self._ready), 0
             elif end is not None:
@@ -143,7 +143,7 @@ def of_several_lines(column: pa.Array) -> NDArray[np.int64]:
 
 def lines_of(field: bytes) -> list[bytes]:
     """The lines of a field."""
-    return _LINE_END.split(field)
+    return LINE_END.split(field)
 
 
 def may_hold_rows(lines: list[bytes], place: int, fields: int, delimiter: bytes) -> bool:

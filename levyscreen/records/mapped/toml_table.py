@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from levyscreen.config import MOST
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
 
@@ -62,12 +63,12 @@ class Table:
     @overload
     def number(self, key: str, default: T) -> float | T: ...
     def number(self, key: str, default: Any = _NEEDED) -> Any:
-        """A finite number."""
+        """A number that is finite, and no larger than a model's folder takes."""
         value = self.get(key, default)
         if value is default:
             return value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
-            raise self.error(key, f"must be a finite number, not {value!r:.40}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+            raise self.error(key, f"must be a finite number of at most {MOST:g}, not {value!r:.40}")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:

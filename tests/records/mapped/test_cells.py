@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from levyscreen.records.mapped.cells import clock_minutes, microseconds, numbers, times, words
+from levyscreen.records.mapped.cells import clock_seconds, microseconds, numbers, times, words
 from levyscreen.records.mapped.mapping import Time
 
 STAMPS = Time("timestamp", (1.0, 3.6e9), None, "first", None, None)
@@ -27,14 +27,17 @@ def test_timestamps_at_once_are_those_read_one_by_one():
     assert math.isnan(careful[-1])
 
 
-@pytest.mark.parametrize(("text", "minutes"), [("00:07", 7), ("120:30", 7230), ("1:00:30", 60.5), (" 48:00 ", 2880)])
-def test_a_clock_may_go_beyond_a_day_and_have_seconds(text, minutes):
-    assert clock_minutes(text) == minutes
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("00:07", 420), ("120:30", 433800), ("1:00:30", 3630), (" 48:00 ", 172800), ("0:00:01.5", 1.5)],
+)
+def test_a_clock_may_go_beyond_a_day_and_have_seconds(text, seconds):
+    assert clock_seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "7", "7:60", "a:00", "-1:00"])
 def test_what_is_no_clock_is_no_time(text):
-    assert math.isnan(clock_minutes(text))
+    assert math.isnan(clock_seconds(text))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import uuid
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -174,3 +176,62 @@ def test_a_second_reading_comes_from_the_cache_until_the_table_or_the_mapping_ch
     written(tmp_path, [*rows, (2, 0, "HR", 70)])
     assert len(read_cohort(path)) == 2
     assert len(reads) == 3
+
+
+# What exporters do --------------------------------------------------------------------------------------------------
+
+
+def test_a_column_of_an_extension_type_is_what_it_is_stored_as(tmp_path):
+    who = uuid.UUID(int=7)
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([who.bytes] * 2, pa.binary(16)))
+    what = pa.ExtensionArray.from_storage(pa.json_(), pa.array(["HR", "tc"]))
+    table = pa.table({"id": ids, "t": [0.0, 1.0], "what": what, "x": [80.0, 36.5]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    found = read_cohort(written(tmp_path, [], LONG.replace("t.csv", "t.parquet")), cache=False)
+    assert column(found, "file") == [str(who)]
+    assert counts(found) == {"reading": 2}
+    more = pa.table({"id": [1] * 60, "hours": [float(i) for i in range(60)], "HR": [80.0] * 60})
+    more = more.append_column(
+        "row", pa.ExtensionArray.from_storage(pa.uuid(), pa.array([who.bytes] * 60, pa.binary(16)))
+    )
+    pq.write_table(more, tmp_path / "wide.parquet")
+    assert set(guess(tmp_path / "wide.parquet").variables) == {"HR"}
+
+
+def test_a_table_whose_first_column_is_of_lists_is_guessed_at_all_the_same(tmp_path):
+    table = pa.table(
+        {"tags": [[1, 2]] * 60, "patient": [1] * 60, "hours": [float(i) for i in range(60)], "HR": [80.0] * 60}
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert guess(tmp_path / "t.parquet").roles.record == "patient"
+
+
+def test_columns_without_a_name_are_each_counted(tmp_path):
+    head = 'kind = "wide"\nsource = "t.csv"\n[columns]\nrecord = "id"\ntime = "t"\n[time]\nunit = "hours"\n'
+    found = read_cohort(written(tmp_path, [["id", "t", "HR", "", ""], [1, 0, 80, 5, 6]], head), cache=False)
+    assert counts(found) == {"reading": 1, "blank_parameter": 1, "unknown_parameter": 1}
+
+
+@pytest.mark.parametrize("names", [("train/0.parquet", "test/0.parquet"), ("7.csv", "7.CSV")])
+def test_two_files_that_would_be_one_record_by_their_names_are_an_error(names, tmp_path):
+    meds = names[0].endswith("parquet")
+    root = tmp_path / "tables" / ("data" if meds else "")
+    table = pa.table({"subject_id": [1], "t": [0.0], "what": ["HR"], "x": [80.0]})
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (pq.write_table if meds else pa.csv.write_csv)(table, root / name)
+    head = LONG.replace('"t.csv"', '"tables"').replace('kind = "long"', f'kind = "{"meds" if meds else "long"}"')
+    with pytest.raises(CohortError, match=r"would be one record by their names: rename one of them"):
+        read_cohort(written(tmp_path, [], head.replace('"id"', '"@file"')), cache=False)
+
+
+def test_a_text_about_the_data_is_no_table_of_theirs(tmp_path):
+    write_long(SAMPLE, tmp_path / "own" / "t.csv")
+    for name in ("LICENSE.txt", "SHA256SUMS.txt"):
+        (tmp_path / "own" / name).write_text("words")
+    (tmp_path / "own" / "data").mkdir()
+    (tmp_path / "m.toml").write_text(draft(guess(tmp_path / "own"), tmp_path))
+    assert accounts(read_cohort(tmp_path / "m.toml", cache=False))
+    assert passed_over(tmp_path / "own", "long").startswith("3 of what is in own not read, such as LICENSE.txt")
+    with pytest.raises(CohortError, match=r"own: a table needs a mapping"):
+        read_cohort(tmp_path / "own")

@@ -11,6 +11,7 @@ from levyscreen.errors import CohortError
 from levyscreen.records.mapped.codes import Codes
 from levyscreen.records.mapped.mapping import Mapping, Static, parse_mapping, read_mapping
 from levyscreen.records.mapped.text import Form
+from levyscreen.variables import VariableSet
 
 WHOLE = """
 source = "stays.csv"
@@ -71,11 +72,15 @@ def test_the_source_stands_beside_the_mapping():
         ("horizon_days = 2", 48),
         ("horizon_hours = 24", 24),
         ("horizon_minutes = 90", 1.5),
-        ("horizon_seconds = 9", 0.0025),
+        ("horizon_minutes = 23", 23 / 60),
+        ("horizon_seconds = 9", 9 / 3600),
+        ("horizon_seconds = 0.0036", 0.0036 / 3600),
     ],
 )
 def test_a_horizon_may_be_of_any_length_in_any_unit(key, hours):
-    assert parsed(f"{key}\n{WHOLE}").variables.horizon_hours == pytest.approx(hours, rel=1e-15)
+    variables = parsed(f"{key}\n{WHOLE}").variables
+    assert variables.horizon_hours == hours  # exactly, as a time in that unit is
+    assert VariableSet.from_json(variables.to_json()) == variables  # as a cohort or a model of it is kept
 
 
 @pytest.mark.parametrize(
@@ -103,13 +108,23 @@ def test_a_horizon_may_be_of_any_length_in_any_unit(key, hours):
         ("age = {}", "age = {}\n[static]\nrecord = 'a'", r"\[static\] source: is missing"),
         ("age = {}", "age = {}\n[static]\nsource = 'a.csv'\nkey = 1", r"\[static\] key: is no key here"),
         ("low = 1", "low = 300", r"\[variables\.HR\] low: is above high: 300 > 295"),
-        ("low = 1", 'low = "1"', r"\[variables\.HR\] low: must be a finite number, not '1'"),
+        ("low = 1", 'low = "1"', r"\[variables\.HR\] low: must be a finite number of at most 1e\+15, not '1'"),
+        ("low = 1", "low = -1e16", r"low: must be a finite number of at most 1e\+15, not -1e\+16"),
+        ("low = 1", "low = 1" + "0" * 400, r"low: must be a finite number of at most 1e\+15, not 1000"),
+        ('unit = "hours"', "unit = inf", r"\[time\] unit: must be a text in quotes, not inf"),
+        (
+            'unit = "hours"',
+            'unit = "timestamp"\nformat = "%Y-%m-%d %H:%m"',
+            r"\[time\] format: '%Y-%m-%d %H:%m' has a directive twice: %m is the month, %M the minute",
+        ),
+        ('unit = "hours"', 'unit = "timestamp"\nformat = "%Q"', r"\[time\] format: 'Q' is a bad directive in"),
+        ('unit = "hours"', 'unit = "timestamp"\nformat = "%Y%"', r"\[time\] format: stray %"),
         ("factor = 0.5", "factor = 0", r"\[variables\.Temp\.also\] factor: is 0"),
         ('"temp_f"', '"pulse"', r"at the top variables: gives the code 'pulse' to HR and to Temp: keep one"),
         ("age = {}", "agee = {}", r"\[descriptors\] agee: is no key here; did you mean age\?"),
         ("[variables.HR]", '[variables."a;b"]', r"\[variables\.a;b\]: has a name that cannot be shown in a list"),
         ('source = "stays.csv"', 'sorce = "stays.csv"', r"at the top source: is missing; did you mean sorce\?"),
-        ('kind = "long"', 'kind = "long"\nhorizon_hours = 0', r"horizon_hours: must be above 0"),
+        ('kind = "long"', 'kind = "long"\nhorizon_hours = 0', r"horizon_hours: must be 3.6 milliseconds or more"),
         ('kind = "long"', 'kind = "long"\nhorizon_hours = 2\nhorizon_days = 1', r"says again what horizon_hours says"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from levyscreen.errors import CohortError
 from levyscreen.records.cache import read_cohort, write_cohort
-from levyscreen.records.mapped import register
+from levyscreen.records.mapped import buckets, register
 from levyscreen.types import LineClass
 from tests.records.mapped.small_table import LONG, column, read, written
 from tests.records.record_files import counts, same
@@ -140,6 +140,55 @@ def test_a_subject_is_itself_as_far_as_64_bits_go(tmp_path):
     found = column(read(tmp_path, rows, head, "id,t,what,x,who"), "subject_id")
     assert found[:3] == subjects[:3]
     assert 0 <= found[3] < 10**15
+
+
+@pytest.mark.parametrize(("horizon", "per_hour"), [("horizon_seconds = 10", 3600), ("horizon_hours = 0.1", 10)])
+def test_no_reading_is_lost_or_led_astray_at_the_edge_of_a_window(horizon, per_hour, tmp_path):
+    """Multiples of a tenth and of a 3600th are no sums of powers of two: a quotient may be a rounding off."""
+    count, width = 2000, 10 if per_hour == 3600 else 1
+    head = LONG.replace('unit = "hours"', f'unit = "{"seconds" if per_hour == 3600 else "hours"}"')
+    times = [i if per_hour == 3600 else f"{i / 10:.1f}" for i in range(count)]
+    head = head.replace("horizon_hours = 48", horizon)
+    found = read(tmp_path, [(1, t, "HR", 80) for t in times], "windows = true\n" + head)
+    assert found.count(LineClass.READING) == count
+    assert len(found) == count // width
+    assert set(np.diff(found.offsets).tolist()) == {width}
+    assert (found.time_hours.reshape(-1, width)[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("minutes", [23, 31, 46, 62])
+def test_a_reading_at_the_very_end_of_a_stay_is_of_it_in_any_unit(minutes, tmp_path):
+    long = LONG.replace("horizon_hours = 48", f"horizon_minutes = {minutes}")
+    head = long.replace('unit = "hours"', 'unit = "minutes"')
+    assert counts(read(tmp_path, [(1, minutes, "HR", 80), (1, minutes + 1e-6, "HR", 80)], head)) == {
+        "reading": 1,
+        "outside_stay": 1,
+    }
+    head = long.replace("minutes =", "seconds =").replace('unit = "hours"', 'unit = "HH:MM"')
+    at_the_end = f"0:{minutes // 60:02}:{minutes % 60:02}"
+    assert counts(read(tmp_path, [(1, at_the_end, "HR", 80)], head)) == {"reading": 1}
+
+
+def test_windows_of_a_record_that_names_no_subject_are_of_one_that_no_other_has(tmp_path, monkeypatch):
+    head = "windows = true\n" + LONG.replace('record = "id"', 'record = "id"\nsubject = "who"')
+    rows = [(i, hour, "HR", 80, who) for i, who in ((5, ""), (6, 77), (7, 5), (8, "")) for hour in range(0, 200, 20)]
+    found = read(tmp_path, rows, head, "id,t,what,x,who")
+    assert len(found) == 4 * 4
+    of = {}
+    for name, subject in zip(column(found, "file"), column(found, "subject_id"), strict=True):
+        of.setdefault(name.split("#")[0], set()).add(subject)
+    assert of["6"] == {77}
+    assert of["7"] == {5}
+    assert all(len(subjects) == 1 for subjects in of.values())
+    assert len(set.union(*of.values())) == 4
+    monkeypatch.setattr(buckets, "MEMORY_ROWS", 4)  # however many go through memory at once
+    assert read(tmp_path, rows, head, "id,t,what,x,who").fingerprint == found.fingerprint
+
+
+def test_two_subjects_of_one_number_are_an_error(tmp_path):
+    head = LONG.replace('record = "id"', 'record = "id"\nsubject = "who"')
+    with pytest.raises(CohortError, match=r"t\.csv: two subjects stand for one number \(7 and 007, or by rare"):
+        read(tmp_path, [(1, 0, "HR", 80, "7"), (2, 0, "HR", 80, "007")], head, "id,t,what,x,who")
 
 
 def test_windows_cut_a_record_at_each_horizon_and_keep_its_parts_with_one_subject(tmp_path):

@@ -226,3 +226,20 @@ def test_a_static_table_that_changes_is_read_again_and_one_without_descriptors_i
     (tmp_path / "facts.csv").unlink()
     with pytest.raises(CohortError, match=r"facts\.csv: no such file or folder"):
         read_cohort(tmp_path / "m.toml")
+
+
+@pytest.mark.parametrize(("facts", "more"), [("facts.tsv", ""), ("facts.csv", 'delimiter = "\\t"\n')])
+def test_a_static_table_may_have_a_delimiter_of_its_own(facts, more, tmp_path):
+    (tmp_path / "t.csv").write_text("id;t;what;x\n1;0;HR;80\n")
+    (tmp_path / facts).write_text("stay\tAge\n1\t70\n")
+    static = STATIC.replace("facts.csv", facts) + more
+    (tmp_path / "m.toml").write_text("delimiter = ';'\n" + LONG + VARIABLES + static)
+    assert column(read_cohort(tmp_path / "m.toml", cache=False), "age") == [70]
+
+
+@pytest.mark.parametrize(("said", "codec"), [("UTF_8", "utf-8-sig"), ("utf-16-le", "utf-16-le")])
+def test_a_byte_order_mark_is_no_part_of_the_first_columns_name(said, codec, tmp_path):
+    mark = "\ufeff" if codec == "utf-16-le" else ""
+    (tmp_path / "t.csv").write_bytes(f"{mark}id,t,what,x\n1,0,HR,80\n".encode(codec))
+    (tmp_path / "m.toml").write_text(f"encoding = '{said}'\n" + LONG + VARIABLES)
+    assert counts(read_cohort(tmp_path / "m.toml", cache=False)) == {"reading": 1}
