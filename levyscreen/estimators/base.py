@@ -65,8 +65,3 @@ class Estimator(ABC):
     def scores_besides(self, batch: Batch) -> dict[str, Tensor]:
         """Scores of each query, (R, m) by name, that prediction and uncertainty do not give; most have none."""
         return {}
-
-    @property
-    def own_mean(self) -> bool:
-        """Whether it predicts otherwise than the point model, and so ranks errors of its own."""
-        return self.reads != "levy"

@@ -11,8 +11,10 @@ from levyscreen.estimators.ensemble import DeepEnsemble
 from levyscreen.estimators.laplace import Laplace
 from levyscreen.estimators.likelihood import BetaNll, GaussianNll, TnpD
 from levyscreen.estimators.rich import Rich
+from levyscreen.estimators.rich_rivals import CosineRich, NoSignal, SoftmaxRich
 from levyscreen.estimators.signals import Deviation, Disagreement, InverseEvidence, SigmaHat
 from levyscreen.estimators.softmax import (
+    CosineDeviation,
     CosineDispersion,
     CosineEntropy,
     CosinePartition,
@@ -35,6 +37,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "cosine-partition": CosinePartition,
     "cosine-entropy": CosineEntropy,
     "cosine-dispersion": CosineDispersion,
+    "cosine-deviation": CosineDeviation,
     "inverse-evidence": InverseEvidence,
     "sigma-hat": SigmaHat,
     "draws-layer": LayerDraws,
@@ -50,6 +53,9 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "variance-head": VarianceHead,
     "rich": Rich,
     "student-rich": StudentRich,
+    "no-signal-rich": NoSignal,
+    "softmax-rich": SoftmaxRich,
+    "cosine-rich": CosineRich,
     "nll": GaussianNll,
     "beta-nll": BetaNll,
     "tnp-d": TnpD,

@@ -19,7 +19,7 @@ from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.estimators.base import Estimate, Estimator
 from levyscreen.estimators.fitting import fitted, require_queries
 from levyscreen.learn.reader import fit_reader
-from levyscreen.questions import answer, joined
+from levyscreen.questions import Answers, answer, joined
 from levyscreen.types import Batch
 
 
@@ -38,7 +38,7 @@ class Rich(Estimator):
         A record may stand there several times, with other targets; `on_validation` is asked for the first of them.
         """
         require_queries(sum(int(batch.query_mask.sum()) for batch in validation))
-        answers = joined([answer(self.network, batch) for batch in validation])
+        answers = joined([self.answers(batch) for batch in validation])
         error, variables = answers.truth - answers.prediction, self.network.config.variables
         patient = answers.record if self.patients is None else self.patients[answers.record]
         try:
@@ -47,9 +47,13 @@ class Rich(Estimator):
             raise UsageError(str(refused)) from refused
         self._apart = {record: apart[answers.record == record] for record in np.unique(answers.record).tolist()}
 
+    def answers(self, batch: Batch) -> Answers:
+        """What there is to be read."""
+        return answer(self.network, batch)
+
     def __call__(self, batch: Batch) -> Estimate:
         """The point prediction, and the standard deviation of its error."""
-        answers = answer(self.network, batch)
+        answers = self.answers(batch)
         scale = fitted(self._reader, self.title)(answers)
         return Estimate(_placed(answers.prediction, batch), _placed(scale, batch))
 

@@ -16,6 +16,8 @@ from torch import Tensor
 from levyscreen.errors import ModelError
 from levyscreen.estimators.base import Estimate, Estimator
 from levyscreen.model.decode import SoftmaxDecode
+from levyscreen.model.network import Network
+from levyscreen.operator import output_gradient, phi
 from levyscreen.types import Batch
 
 
@@ -32,19 +34,25 @@ class Attention:
         return torch.softmax(self.log_kappa, dim=-1)
 
 
+@torch.no_grad()
+def attended(network: Network, batch: Batch, title: str) -> tuple[Tensor, Attention]:
+    """A control's prediction (R, m) and its attention. Raises ModelError, by the title, for another network."""
+    tokens = network.tokens(batch)
+    if not isinstance(network.decode, SoftmaxDecode):
+        raise ModelError(f"{title} reads the softmax control, and this model does not decode by softmax")
+    query, key, value = network.decode.project(network.embed.query(batch.query_time, batch.query_variable), tokens)
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+    attention = Attention(scores.masked_fill(~batch.mask[:, None, None, :], -torch.inf), value)
+    return network.head(network.features(batch, tokens)), attention
+
+
 class _Control(Estimator):
     reads = "softmax"
 
-    @torch.no_grad()
     def __call__(self, batch: Batch) -> Estimate:
         """The control's prediction, and the heads' mean of the read-out."""
-        network, tokens = self.network, self.network.tokens(batch)
-        if not isinstance(network.decode, SoftmaxDecode):
-            raise ModelError(f"{self.title} reads the softmax control, and this model does not decode by softmax")
-        query, key, value = network.decode.project(network.embed.query(batch.query_time, batch.query_variable), tokens)
-        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-        attention = Attention(scores.masked_fill(~batch.mask[:, None, None, :], -torch.inf), value)
-        return Estimate(network.head(network.features(batch, tokens)), self.of(attention))
+        prediction, attention = attended(self.network, batch, self.title)
+        return Estimate(prediction, self.of(attention))
 
     def of(self, attention: Attention) -> Tensor:
         """(R, m)."""
@@ -58,13 +66,7 @@ class Dispersion(_Control):
 
     def of(self, attention: Attention) -> Tensor:
         """(R, m)."""
-        alpha, value = attention.alpha, attention.value
-        # A constant changes no dispersion, but without it float32 loses the difference of values far from 0. The first
-        # reading's values are such a constant, whatever padding follows.
-        value = value - value[:, :, :1]
-        mean = alpha @ value
-        second = (alpha @ value.square().sum(-1, keepdim=True)).squeeze(-1)
-        return (second - mean.square().sum(-1)).clamp(min=0).mean(1)
+        return dispersion(attention)
 
 
 class Partition(_Control):
@@ -77,8 +79,7 @@ class Partition(_Control):
 
     def of(self, attention: Attention) -> Tensor:
         """-ln of the mean over heads of sum_i kappa_i, (R, m)."""
-        log_sum = torch.logsumexp(attention.log_kappa, dim=(1, 3))
-        return math.log(attention.log_kappa.shape[1]) - log_sum
+        return -log_partition(attention)
 
 
 class Entropy(_Control):
@@ -88,7 +89,28 @@ class Entropy(_Control):
 
     def of(self, attention: Attention) -> Tensor:
         """(R, m)."""
-        return torch.special.entr(attention.alpha).sum(-1).mean(1)
+        return entropy(attention)
+
+
+def dispersion(attention: Attention) -> Tensor:
+    """The heads' mean of the spread of their values, (R, m)."""
+    alpha, value = attention.alpha, attention.value
+    # A constant changes no dispersion, but without it float32 loses the difference of values far from 0. The first
+    # reading's values are such a constant, whatever padding follows.
+    value = value - value[:, :, :1]
+    mean = alpha @ value
+    second = (alpha @ value.square().sum(-1, keepdim=True)).squeeze(-1)
+    return (second - mean.square().sum(-1)).clamp(min=0).mean(1)
+
+
+def log_partition(attention: Attention) -> Tensor:
+    """ln of the heads' mean of sum_i kappa_i, (R, m)."""
+    return torch.logsumexp(attention.log_kappa, dim=(1, 3)) - math.log(attention.log_kappa.shape[1])
+
+
+def entropy(attention: Attention) -> Tensor:
+    """The heads' mean, in nats, (R, m)."""
+    return torch.special.entr(attention.alpha).sum(-1).mean(1)
 
 
 class CosineDispersion(Dispersion):
@@ -110,3 +132,27 @@ class CosineEntropy(Entropy):
 
     title = "attention entropy (cosine control)"
     reads = "cosine"
+
+
+class CosineDeviation(Estimator):
+    """The deviation of `estimators/signals.py` with every reading its own cell: rates tau kappa_i, values v_i.
+
+    What the bounded kernel and the Poisson count give without the field. kappa is bounded there, so the count is known.
+    """
+
+    title = "deviation of the prediction (cosine control)"
+    reads = "cosine"
+    in_units = True
+
+    def __call__(self, batch: Batch) -> Estimate:
+        """The control's prediction, and sqrt(sum_h phi(tau sum kappa) sum_i alpha_i (g . (v_i - a))^2), z units."""
+        network = self.network
+        prediction, attention = attended(network, batch, self.title)
+        alpha = attention.alpha
+        mean = alpha @ attention.value  # (R, H, m, d)
+        _, gradient = output_gradient(network.read_out, mean.transpose(1, 2).flatten(2))
+        gradient = gradient.unflatten(-1, (alpha.shape[1], -1)).transpose(1, 2)  # (R, H, m, d)
+        offset = gradient @ attention.value.transpose(-1, -2) - (gradient * mean).sum(-1, keepdim=True)
+        spread = (alpha * offset.square()).sum(-1)  # (R, H, m)
+        evidence = network.config.tau * torch.exp(torch.logsumexp(attention.log_kappa, dim=-1))
+        return Estimate(prediction, torch.sqrt((phi(evidence) * spread).sum(1)))

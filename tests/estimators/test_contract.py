@@ -24,6 +24,7 @@ DECLARED = {
     "cosine-partition": (1, "cosine", False, False),
     "cosine-entropy": (1, "cosine", False, False),
     "cosine-dispersion": (1, "cosine", False, False),
+    "cosine-deviation": (1, "cosine", False, True),
     "inverse-evidence": (1, "levy", False, False),
     "sigma-hat": (1, "levy", False, False),
     "draws-layer": (9, "levy", False, False),
@@ -39,11 +40,15 @@ DECLARED = {
     "variance-head": (1, "levy", True, True),
     "rich": (1, "levy", True, True),
     "student-rich": (1, "student", True, True),
+    "no-signal-rich": (1, "levy", True, True),
+    "softmax-rich": (1, "softmax", True, True),
+    "cosine-rich": (1, "cosine", True, True),
     "nll": (1, "nll", True, True),
     "beta-nll": (1, "beta-nll", True, True),
     "tnp-d": (1, "tnp-d", True, True),
 }
-FITTED = ("density", "laplace", "variable-error", "variance-head", "rich", "student-rich")
+RICH = ("rich", "student-rich", "no-signal-rich", "softmax-rich", "cosine-rich")
+FITTED = ("density", "laplace", "variable-error", "variance-head", *RICH)
 BY_BATCH = ("dropout",)  # one stream of random numbers a batch: another batch, other passes
 every = pytest.mark.parametrize("name", ESTIMATORS)
 whatever_the_batch = pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in BY_BATCH])
@@ -108,7 +113,6 @@ def test_what_reads_the_point_model_ranks_that_models_errors_and_the_others_thei
         point = networks["levy"][0](asked)[asked.query_mask]
     prediction = cast[name](asked).prediction[asked.query_mask]
     assert torch.allclose(prediction, point, rtol=1e-4, atol=1e-5) == (cast[name].reads == "levy")
-    assert cast[name].own_mean == (cast[name].reads != "levy")
 
 
 @whatever_the_batch

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from levyscreen.calibrate.reader import columns
 from levyscreen.errors import UsageError
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.learn.reader import fit_reader
@@ -95,3 +96,32 @@ def test_one_record_alone_is_refused(networks, train, validation):
     alone = type(validation[0])(**{name: tensor[:1] for name, tensor in vars(validation[0]).items()})
     with pytest.raises(UsageError, match="fitted on two patients or more"):
         fit(networks, train, [alone])
+
+
+def test_a_reader_without_signals_reads_variable_and_prediction_alone(networks, train, validation, asked):
+    """Of the same predictions with other signals it says the same; the reader of signals does not."""
+    (network,) = networks["levy"]
+    found = answer(network, asked)
+    blind, seeing = (ESTIMATORS[name](networks) for name in ("no-signal-rich", "rich"))
+    for estimator in (blind, seeing):
+        estimator.fit(train, validation, 1)
+    other = replace(found, deviation=found.deviation * 3, evidence=found.evidence / 3)
+    with pytest.MonkeyPatch.context() as patch:
+        before = [real(estimator(asked), asked) for estimator in (blind, seeing)]
+        patch.setattr("levyscreen.estimators.rich.answer", lambda network, batch: other)
+        after = [real(estimator(asked), asked) for estimator in (blind, seeing)]
+    assert torch.equal(before[0], after[0])
+    assert not torch.equal(before[1], after[1])
+    assert before[0].std() > 0
+
+
+@pytest.mark.parametrize("control", ["softmax", "cosine"])
+def test_the_reader_of_a_control_reads_its_three_read_outs(networks, asked, control):
+    answers = ESTIMATORS[f"{control}-rich"](networks).answers(asked)
+    spread, entropy, partition = (
+        real(ESTIMATORS[f"{control}-{name}"](networks)(asked), asked).numpy()
+        for name in ("dispersion", "entropy", "partition")
+    )
+    said = columns(answers)
+    expected = np.stack([np.log(spread), np.log(entropy), -partition / 8, answers.prediction], axis=-1)
+    np.testing.assert_allclose(said, expected, rtol=1e-4, atol=1e-5)

@@ -9,6 +9,7 @@ import torch
 
 from levyscreen.errors import ModelError
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.operator import phi
 
 NAMES = ("softmax-dispersion", "softmax-entropy", "softmax-partition")
 
@@ -88,3 +89,42 @@ def test_a_partition_function_that_float32_cannot_hold_still_ranks(control, aske
 def test_a_levy_model_has_no_attention_weights_to_read(networks, asked, name):
     with pytest.raises(ModelError, match="does not decode by softmax"):
         ESTIMATORS[name]({"softmax": networks["levy"]})(asked)
+
+
+@torch.no_grad()
+def slow_deviation(network, batch, row, query):
+    """sqrt(sum_h phi(tau sum kappa) sum_i alpha_i (g . (v_i - mean))^2), g by differences of the head's answers."""
+    real = batch.mask[row].numpy()
+    tokens = network.tokens(batch)[row].numpy()[real].astype(float)
+    asked = network.embed.query(batch.query_time, batch.query_variable)[row, query].numpy().astype(float)
+    keys, values = projected(network.decode.key, tokens), projected(network.decode.value, tokens)
+    question = projected(network.decode.query, asked[None])[0]
+    heads = []
+    for head in range(2):
+        kappa = [
+            math.exp(math.sqrt(8) * (question[head] @ key[head]) / math.hypot(*question[head]) / math.hypot(*key[head]))
+            for key in keys
+        ]
+        heads.append((kappa, values[:, head], np.average(values[:, head], axis=0, weights=kappa)))
+    mean = np.concatenate([mean for _, _, mean in heads])
+    exact = deepcopy(network).double()
+
+    def answer(layer_output):
+        return float(exact.read_out(torch.from_numpy(layer_output)[None])[0])
+
+    steps = 1e-5 * np.eye(len(mean))
+    gradient = np.array([(answer(mean + step) - answer(mean - step)) / 2e-5 for step in steps]).reshape(2, -1)
+    variance = 0.0
+    for g, (kappa, value, centre) in zip(gradient, heads, strict=True):
+        share = float(phi(torch.tensor(network.config.tau * sum(kappa), dtype=torch.float64)))
+        variance += share * sum(k / sum(kappa) * (g @ (v - centre)) ** 2 for k, v in zip(kappa, value, strict=True))
+    return math.sqrt(variance)
+
+
+def test_the_deviation_without_a_field_is_its_definition_summed_by_loops(networks, asked):
+    (network,) = networks["cosine"]
+    got = ESTIMATORS["cosine-deviation"]({"cosine": [network]})(asked).uncertainty
+    places = asked.query_mask.nonzero()[::7].tolist()
+    expected = [slow_deviation(network, asked, row, query) for row, query in places]
+    np.testing.assert_allclose([float(got[row, query]) for row, query in places], expected, rtol=1e-4)
+    assert np.ptp(expected) > 0.1 * np.mean(expected)
