@@ -103,6 +103,7 @@ def calibrate(
                 levels=levels,
                 provenance=provenance,
                 reader=reader,
+                patient=of_patient,
             )
         )
     return save_calibrations(model if folder is None else copied(model, folder), fitted, described)
@@ -205,7 +206,14 @@ def evaluate(model: Model, cohort: Cohort) -> Evaluation:
         summary,
         ranking,
         _distributions(model, answers),
-        reliability(folds.prediction, folds.truth, scale, folds.variable, calibration),
+        reliability(
+            folds.prediction,
+            folds.truth,
+            scale,
+            folds.variable,
+            calibration,
+            patients_of(described, folds.record),
+        ),
         _groups(calibration, folds, scale, described),
         cohort.fingerprint == model.remembered("cohort_fingerprint"),
     )

@@ -2,9 +2,10 @@
 
 Its signal is one that the pass emits, or a reader's, which takes all of them.
 
-By default the same targets fit both, as in the paper: two parameters a variable, shrunk, cost far less coverage than
-halving the targets costs in the noise of the quantiles. `split_by` asks for the strict split, in which the conformal
-guarantee holds to the letter: the scale from every other patient, the quantiles from the rest.
+The same targets fit both, as in the paper: two parameters a variable, shrunk, cost far less coverage than halving the
+targets costs in the noise of the quantiles. Nor does the conformal guarantee hold to the letter, for a patient's targets
+miss together, and those of a new patient are not exchangeable with them. That costs little where many patients stand
+behind a variable; where few do, `fit_calibration` warns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from levyscreen.calibrate.affine import LEAST_SCALE, Affine, fit_by_variable, fit_global
-from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_unbounded
+from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_few_patients, warn_of_unbounded
 from levyscreen.calibrate.reader import Emitted, Reader
 from levyscreen.calibrate.scores import Float64s, Floats, paired
 from levyscreen.config import MOST, parsed
@@ -164,16 +165,17 @@ def fit_calibration(
     *,
     by: str = "variable",
     levels: Sequence[float] = (0.8, 0.9, 0.95),
-    split_by: ArrayLike | None = None,
+    patient: ArrayLike | None = None,
     provenance: Mapping[str, Any] | None = None,
     reader: Reader | None = None,
 ) -> Calibration:
-    """Fit the scale and the quantiles on held-out targets; signal, mean, target, variable and split_by are (N,).
+    """Fit the scale and the quantiles on held-out targets; signal, mean, target, variable and patient are (N,).
 
-    `mean` and `target` are z-scored, `variable` indexes `names`, `split_by` is each target's record for a strict split.
+    `mean` and `target` are z-scored, `variable` indexes `names`, `patient` says whose each target is.
     For the signal "rich", `signal` is what readers fitted without each target's record gave, `reader` the one to keep.
-    Warns (CalibrationWarning) with the names of variables too rare for a finite interval. Raises UsageError for an
-    unknown signal, `by` or level and for unequal or non-finite inputs, CalibrationError where there is nothing to fit.
+    Warns (CalibrationWarning) with the names of variables too rare for a finite interval, and of those whose targets
+    are of fewer patients than a level needs targets. Raises UsageError for an unknown signal, `by` or level and for
+    unequal or non-finite inputs, CalibrationError where there is nothing to fit.
     """
     check_request(signal_name, by, levels)
     if (signal_name == RICH) != (reader is not None):
@@ -187,16 +189,17 @@ def fit_calibration(
         )
     v = _checked_variable(variable, len(y), len(names))
     error, n_variables = y - mu, len(names)
-    fit, rest = _halves(split_by, len(y))
-    pooled = fit_global(s[fit], error[fit])
+    pooled = fit_global(s, error)
     a, b = np.full(n_variables, pooled.a), np.full(n_variables, pooled.b)
     if by == "variable":
-        a, b = fit_by_variable(s[fit], error[fit], v[fit], n_variables, pooled)
-    score = np.abs(error[rest]) / (a[v[rest]] * s[rest] + b[v[rest]])
+        a, b = fit_by_variable(s, error, v, n_variables, pooled)
+    score = np.abs(error) / (a[v] * s + b[v])
     overall = quantiles(score, levels)
     each = np.repeat(overall[:, None], n_variables, axis=1)  # (L, V)
     if by == "variable":
-        each = quantiles_by_variable(score, v[rest], n_variables, levels)
+        each = quantiles_by_variable(score, v, n_variables, levels)
+        if patient is not None:
+            warn_of_few_patients(each, v, np.asarray(patient), levels, names)
     warn_of_unbounded(each, levels, names)
     return Calibration(
         signal=signal_name,
@@ -205,12 +208,12 @@ def fit_calibration(
         pooled=pooled,
         a=a,
         b=b,
-        n_targets=np.bincount(v[rest], minlength=n_variables),
+        n_targets=np.bincount(v, minlength=n_variables),
         levels=tuple(float(level) for level in levels),
         quantiles=overall,
         quantiles_by_variable=each,
         mean_error=_mean_by_variable(np.abs(error), v, n_variables),
-        provenance=dict(provenance or {}) | {"split": "none" if split_by is None else "every other record"},
+        provenance=dict(provenance or {}),
         reader=reader,
     )
 
@@ -225,19 +228,6 @@ def _mean_by_variable(values: Float64s, variable: Indices, n_variables: int) -> 
 def _floating(values: ArrayLike) -> Floats:
     array = np.asarray(values)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
-
-
-def _halves(split_by: ArrayLike | None, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Masks (N,) of the targets for the scale and for the quantiles: all twice, or every other record and the rest."""
-    if split_by is None:
-        return np.ones(n, dtype=np.bool_), np.ones(n, dtype=np.bool_)
-    records, place = np.unique(np.asarray(split_by), return_inverse=True)
-    if place.shape != (n,) or len(records) < 2:
-        raise CalibrationError(
-            f"a split by record needs {n} record ids of 2 records or more, got {place.shape} of {len(records)}"
-        )
-    first = place % 2 == 0
-    return first, ~first
 
 
 def check_request(signal_name: str, by: str, levels: Sequence[float]) -> None:

@@ -73,3 +73,28 @@ def warn_of_unbounded(by_variable: Float64s, levels: Sequence[float], names: Seq
     if told:
         text = "too few targets to bound the interval, which is infinite, at level " + "; ".join(told)
         warnings.warn(text, CalibrationWarning, stacklevel=3)
+
+
+def warn_of_few_patients(
+    by_variable: Float64s,
+    variable: NDArray[np.integer[Any]],
+    patient: NDArray[np.integer[Any]],
+    levels: Sequence[float],
+    names: Sequence[str],
+) -> None:
+    """Warn once, with names and numbers, of finite intervals from fewer patients than the level needs targets.
+
+    A patient's targets miss together, so that they say less of another's: of a spread by patient of half its size, 20
+    targets of one patient cover 83 % of others' at level 0.9, 20 of 20 patients 90 % (tests/calibrate). by_variable:
+    (levels, V); variable and patient: (N,).
+    """
+    pairs = np.unique(np.stack([variable, np.unique(patient, return_inverse=True)[1]]), axis=1)
+    patients = np.bincount(pairs[0], minlength=len(names))
+    told = []
+    for level, row in zip(levels, by_variable, strict=True):
+        few = np.flatnonzero(np.isfinite(row) & (patients < least_targets(level))).tolist()
+        if len(few):
+            told.append(f"{level:g}: {', '.join(f'{names[v]} ({patients[v]})' for v in few)}")
+    if told:
+        text = "targets of so few patients that the interval may be too narrow for others, at level " + "; ".join(told)
+        warnings.warn(text, CalibrationWarning, stacklevel=3)

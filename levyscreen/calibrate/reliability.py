@@ -8,43 +8,62 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from levyscreen.calibrate.calibration import Calibration
-from levyscreen.calibrate.scores import Float64s, Floats, paired
+from levyscreen.calibrate.scores import Float64s, Floats, clustered_error, paired
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def reliability(
-    mean: ArrayLike, target: ArrayLike, scale: ArrayLike, variable: NDArray[np.integer[Any]], calibration: Calibration
+    mean: ArrayLike,
+    target: ArrayLike,
+    scale: ArrayLike,
+    variable: NDArray[np.integer[Any]],
+    calibration: Calibration,
+    patient: NDArray[np.integer[Any]] | None = None,
 ) -> pd.DataFrame:
-    """One row overall, then one for each variable that has targets, the worst first; mean to variable are (N,).
+    """One row overall, then one for each variable that has targets, the worst first; mean to patient are (N,).
 
     Columns: variable, n, and for each level, say 0.9: `coverage_90` of the conformal interval, `gap_90` = that less the
     nominal level, `gaussian_coverage_90` of mean +- z scale, `width_90`, the conformal interval's median width in z
     units (may be infinite). Worst is the largest |gap| over the levels. `scale` is what `calibration.scale` gives.
+    With `patient`, whose each target is, also `patients`, how many, and `error_90`, the standard error of the coverage
+    by patient, NaN where all targets are of one.
     """
     import pandas as pd
 
     mu, y, s = paired(mean=mean, target=target, scale=scale)
     half = np.stack([calibration.half_width(s, variable, level) for level in calibration.levels])  # (L, N)
     error, variable = np.abs(y - mu), np.asarray(variable)
-    rows = [{"variable": "overall", **_row(error, s, half, calibration.levels)}]
+    rows = [{"variable": "overall", **_row(error, s, half, calibration.levels, patient)}]
     for v in np.unique(variable):
         of_v = variable == v
-        row = _row(error[of_v], s[of_v], half[:, of_v], calibration.levels)
+        whose = None if patient is None else patient[of_v]
+        row = _row(error[of_v], s[of_v], half[:, of_v], calibration.levels, whose)
         rows.append({"variable": calibration.variables[v], **row})
     rows[1:] = sorted(rows[1:], key=_worst_gap, reverse=True)
     return pd.DataFrame(rows)
 
 
-def _row(error: Float64s, scale: Float64s, half: Floats, levels: tuple[float, ...]) -> dict[str, Any]:
-    """Numbers of one group; |error| and scale (n,), half (L, n)."""
+def _row(
+    error: Float64s,
+    scale: Float64s,
+    half: Floats,
+    levels: tuple[float, ...],
+    patient: NDArray[np.integer[Any]] | None,
+) -> dict[str, Any]:
+    """Numbers of one group; |error|, scale and patient (n,), half (L, n)."""
     from scipy.special import ndtri
 
     row: dict[str, Any] = {"n": len(error)}
+    if patient is not None:
+        row["patients"] = len(np.unique(patient))
     for level, h in zip(levels, half, strict=True):
         percent = f"{100 * level:g}"
         row[f"coverage_{percent}"] = float(np.mean(error <= h))
+        if patient is not None:
+            several = row["patients"] > 1
+            row[f"error_{percent}"] = clustered_error(error <= h, patient) if several else float("nan")
         row[f"gap_{percent}"] = row[f"coverage_{percent}"] - level
         row[f"gaussian_coverage_{percent}"] = float(np.mean(error <= ndtri((1 + level) / 2) * scale))
         row[f"width_{percent}"] = float(2 * np.median(h))

@@ -22,11 +22,15 @@ def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
         f"{inert(name)} on {inert(facts['cohort'])}: {facts['records']:,} records, "
         f"{facts['targets']:,} hidden readings. MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
     )
-    coverage = evaluation.reliability.filter(regex="^(variable|n|coverage_|gaussian_|width_)")
+    coverage = evaluation.reliability.filter(regex="^(variable|n|patients|coverage_|error_|gaussian_|width_)")
     parts = (
         ("Error ranking, all signals from the one pass", evaluation.ranking),
         ("CRPS of the calibrated Gaussian", evaluation.distribution),
-        ("Conformal and Gaussian coverage, median width in standard deviations; worst variable first", coverage),
+        (
+            "Conformal coverage with its standard error by patient, Gaussian coverage, median width in standard "
+            "deviations; worst variable first",
+            coverage,
+        ),
         (
             "Coverage by kind of patient and by evidence (tenths of the readings, the first with the least), the "
             "standard error of it by patient, and the mean error",

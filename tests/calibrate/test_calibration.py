@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from levyscreen.calibrate import CalibrationWarning, coverage, crps_gaussian, fit_calibration
+from levyscreen.calibrate import CalibrationWarning, conformal_quantile, coverage, crps_gaussian, fit_calibration
 from levyscreen.calibrate.calibration import Calibration
 from levyscreen.errors import CalibrationError, UsageError
 
@@ -65,23 +65,26 @@ def test_by_nothing_every_variable_has_the_pooled_numbers():
     np.testing.assert_array_equal(c.quantiles_by_variable, np.repeat(c.quantiles[:, None], 3, axis=1))
 
 
-def test_a_strict_split_fits_the_scale_and_the_quantiles_on_different_records():
-    signal, mean, target, variable, record = targets(2, 6_000)
-
-    def fit(target):
-        return fit_calibration(signal, "deviation", mean, target, variable, NAMES, split_by=record)
-
-    plain, first = fit(target), record % 2 == 0  # all of 0 .. 399 occur
-    assert plain.provenance["split"] == "every other record"
-    assert plain.n_targets.sum() == (~first).sum()
-    other_quantiles = fit(np.where(first, target, mean + 3 * (target - mean)))
-    np.testing.assert_array_equal(other_quantiles.a, plain.a)
-    np.testing.assert_allclose(other_quantiles.quantiles, 3 * plain.quantiles)
+def test_intervals_from_targets_of_few_patients_are_named_with_how_many_these_are():
+    signal, mean, target, variable, _ = targets(2, 6_000)
+    patient = np.where(variable == 1, np.arange(6_000) % 7, np.arange(6_000))
+    told = r"too narrow for others, at level 0\.9: MAP \(7\); 0\.95: MAP \(7\)$"
+    with pytest.warns(CalibrationWarning, match=told):
+        fit_calibration(signal, "deviation", mean, target, variable, NAMES, patient=patient)
 
 
-def test_a_split_of_one_record_is_refused():
-    with pytest.raises(CalibrationError, match="2 records or more"):
-        fit_calibration([1.0, 2.0], "deviation", [0, 0], [1, 2], [0, 0], NAMES, split_by=[7, 7])
+def test_targets_of_one_patient_cover_less_of_others_than_as_many_of_many_patients():
+    """The figures of `warn_of_few_patients`: errors of a spread by patient, lognormal of 0.5, 90 % intervals."""
+    rng = np.random.default_rng(0)
+    covered = {}
+    for patients in (1, 20):
+        spread = np.exp(0.5 * rng.standard_normal((4000, patients, 1)))
+        scores = np.abs(spread * rng.standard_normal((4000, patients, 20 // patients))).reshape(4000, 20)
+        bound = np.array([conformal_quantile(row, 0.9) for row in scores])[:, None]
+        others = np.exp(0.5 * rng.standard_normal((4000, 200))) * rng.standard_normal((4000, 200))
+        covered[patients] = float((np.abs(others) <= bound).mean())
+    assert covered[1] == pytest.approx(0.83, abs=0.01)
+    assert covered[20] == pytest.approx(0.905, abs=0.01)
 
 
 def test_fitting_on_the_same_targets_costs_no_more_than_a_point_of_coverage():
@@ -133,7 +136,7 @@ def test_json_is_strict_and_brings_every_number_back():
     text = json.dumps(c.to_json(), allow_nan=False)
     back = Calibration.from_json(json.loads(text))
     assert back.to_json() == c.to_json()
-    assert back.provenance == {"seed": 3, "records": 12, "split": "none"}
+    assert back.provenance == {"seed": 3, "records": 12}
     assert (back.signal, back.by, back.variables, back.levels, back.pooled) == (
         "deviation",
         "variable",

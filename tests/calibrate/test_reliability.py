@@ -43,3 +43,15 @@ def test_variables_without_targets_have_no_row_and_infinite_intervals_cover():
     assert list(table.coverage_80) == [0, 0]
     assert list(table.coverage_90) == [1, 1]
     assert np.isinf(table.width_90).all()
+
+
+def test_a_patients_readings_miss_together_and_the_error_says_so():
+    """MAP: two patients of five readings, one all inside and one all outside; HR: as many of one patient."""
+    error = np.array([1.0] * 5 + [9.0] * 5 + [1.0] * 10)
+    variable, patient = np.repeat([1, 0], 10), np.repeat([7, 8, 9, 9], 5)
+    table = reliability(np.zeros(20), error, np.ones(20), variable, calibration([[2, 2, 1], [2, 2, 1]]), patient)
+    rows = table.set_index("variable")
+    assert list(rows.loc[["overall", "MAP", "HR"], "patients"]) == [3, 2, 1]
+    assert rows.loc["MAP", "coverage_80"] == 0.5
+    assert rows.loc["MAP", "error_80"] == pytest.approx(np.sqrt(2 * 2.5**2) / 10)  # each patient's residuals sum to 2.5
+    assert np.isnan(rows.loc["HR", "error_80"])
