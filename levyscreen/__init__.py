@@ -31,6 +31,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Loads each name where it is first used, so that importing levyscreen loads no torch."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("levyscreen")
     if name not in _HOMES:
         raise AttributeError(f"module 'levyscreen' has no attribute '{name}'")
     from importlib import import_module

@@ -151,7 +151,7 @@ class _Selection:
         least = self.model.preprocessor.protocol.min_readings
         for _, part in self.cohort.windows(WINDOW_RECORDS):
             readings = self.model.preprocessor.apply(part)
-            enough = (readings.distinct >= least) & (readings.record_id >= 0)
+            enough = (readings.lengths >= least) & (readings.record_id >= 0)
             if self.most is not None:
                 enough &= readings.lengths <= self.most
             wanted = True if self.wanted is None else np.isin(readings.record_id, self.wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -123,9 +123,13 @@ def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]
     `outside` says that the nominal level is more than two patient-clustered standard errors from the coverage, and
     `outside_both` the same where the error also has the chance in the validation targets that set the interval: without
     it a variable that is rare in validation is found to be off though nothing is wrong but that. Groups under FEWEST
-    targets are listed and not counted.
+    targets are listed and not counted. Targets without an interval are left out.
     """
     half = interval.half_width(told)
+    bounded = np.isfinite(half)
+    if not bounded.all():  # what has no interval is neither inside nor outside
+        told, half = Told(*(getattr(told, f.name)[bounded] for f in fields(Told))), half[bounded]
+        groups = {by: list(np.asarray(labels)[bounded]) for by, labels in groups.items()}
     below, above = told.truth < told.prediction - half, told.truth > told.prediction + half
     rows = []
     for by, labels in groups.items():
@@ -135,7 +139,7 @@ def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]
             rows.append({"by": by, "group": str(name)} | row)
     counted = [row for row in rows if row["n"] >= FEWEST]
     return {
-        **_row(told, interval, below, above, np.ones(len(half), dtype=bool)),
+        **(_row(told, interval, below, above, np.ones(len(half), dtype=bool)) if len(half) else {}),
         "groups_counted": len(counted),
         "groups_outside": sum(row["outside"] for row in counted),
         "groups_outside_both": sum(row["outside_both"] for row in counted),

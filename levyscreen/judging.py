@@ -116,7 +116,7 @@ def held_out(model: Model, cohort: Cohort, part: str) -> tuple[Readings, pa.Tabl
     intervals, unless that was the whole of this cohort. Raises CalibrationError where no record may be used.
     """
     readings = model.preprocessor.apply(cohort)
-    enough = readings.distinct >= model.preprocessor.protocol.min_readings
+    enough = readings.lengths >= model.preprocessor.protocol.min_readings
     if cohort.fingerprint == model.remembered("cohort_fingerprint"):
         allowed = np.isin(readings.record_id, model.records(part))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ def describe(device: torch.device) -> dict[str, Any]:
     """Device, threads and versions, for timings and provenance."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
+        "levyscreen": version("levyscreen"),
         "device": device.type,
         "device_name": name,
         "threads": torch.get_num_threads(),

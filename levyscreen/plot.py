@@ -113,7 +113,7 @@ def _record(cohort: Cohort, model: Model, record_id: int) -> Readings:
         raise UsageError(f"this record is unreadable: {problems[0]}")
     record = model.preprocessor.apply(cohort.part(readable[0], readable[0] + 1))
     least = model.preprocessor.protocol.min_readings
-    if record.distinct[0] < least:
+    if record.lengths[0] < least:
         raise UsageError(
             f"this record has fewer than {least} readings, too few for model {model.name} to claim an uncertainty: "
             "choose one whose status is scored"

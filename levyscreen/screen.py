@@ -156,8 +156,8 @@ def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | N
     """
     readings, protocol = model.preprocessor.apply(cohort), model.preprocessor.protocol
     n, least = readings.lengths, protocol.min_readings
-    left, left_least = readings.distinct * (1 - settings.hide), least * (1 - protocol.hide)
-    few = (readings.distinct < least) | (left < left_least) | (hidden_count(n, settings.hide) == 0)
+    left, left_least = readings.lengths * (1 - settings.hide), least * (1 - protocol.hide)
+    few = (readings.lengths < least) | (left < left_least) | (hidden_count(n, settings.hide) == 0)
     status = np.full(len(readings), "scored", dtype=object)
     status[few] = "too_few"
     status[n == 0] = "empty"

@@ -3,7 +3,7 @@
 Its signal is one that the pass emits, or a reader's, which takes all of them.
 
 The same targets fit both, as in the paper: two parameters a variable, shrunk, cost far less coverage than halving the
-targets costs in the noise of the quantiles. Nor does the conformal guarantee hold to the letter, for a patient's targets
+targets costs in the noise of the quantiles. Nor does the conformal guarantee hold to the letter: targets of a patient
 miss together, and those of a new patient are not exchangeable with them. That costs little where many patients stand
 behind a variable; where few do, `fit_calibration` warns.
 """

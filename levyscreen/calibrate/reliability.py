@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,9 @@ def reliability(
 
     Columns: variable, n, and for each level, say 0.9: `coverage_90` of the conformal interval, `gap_90` = that less the
     nominal level, `gaussian_coverage_90` of mean +- z scale, `width_90`, the conformal interval's median width in z
-    units (may be infinite). Worst is the largest |gap| over the levels. `scale` is what `calibration.scale` gives.
+    units (infinite where half of the targets have none). A target without an interval counts for no coverage; where
+    there are such, `bounded_90` is the share of the others. Worst is the largest |gap| over the levels. `scale` is what
+    `calibration.scale` gives.
     With `patient`, whose each target is, also `patients`, how many, and `error_90`, the standard error of the coverage
     by patient, NaN where all targets are of one.
     """
@@ -42,7 +45,9 @@ def reliability(
         row = _row(error[of_v], s[of_v], half[:, of_v], calibration.levels, whose)
         rows.append({"variable": calibration.variables[v], **row})
     rows[1:] = sorted(rows[1:], key=_worst_gap, reverse=True)
-    return pd.DataFrame(rows)
+    found = pd.DataFrame(rows)
+    whole = [name for name in found.columns if name.startswith("bounded_") and (found[name] == 1).all()]
+    return found.drop(columns=whole)
 
 
 def _row(
@@ -60,15 +65,19 @@ def _row(
         row["patients"] = len(np.unique(patient))
     for level, h in zip(levels, half, strict=True):
         percent = f"{100 * level:g}"
-        row[f"coverage_{percent}"] = float(np.mean(error <= h))
+        bounded = np.isfinite(h)
+        row[f"coverage_{percent}"] = float(np.mean((error <= h)[bounded])) if bounded.any() else math.nan
         if patient is not None:
-            several = row["patients"] > 1
-            row[f"error_{percent}"] = clustered_error(error <= h, patient) if several else float("nan")
+            several = len(np.unique(patient[bounded])) > 1
+            row[f"error_{percent}"] = clustered_error((error <= h)[bounded], patient[bounded]) if several else math.nan
         row[f"gap_{percent}"] = row[f"coverage_{percent}"] - level
         row[f"gaussian_coverage_{percent}"] = float(np.mean(error <= ndtri((1 + level) / 2) * scale))
         row[f"width_{percent}"] = float(2 * np.median(h))
+        row[f"bounded_{percent}"] = float(bounded.mean())
     return row
 
 
 def _worst_gap(row: dict[str, Any]) -> float:
-    return max(abs(value) for name, value in row.items() if name.startswith("gap_"))
+    """0 where there is no interval at any level."""
+    gaps = [abs(value) for name, value in row.items() if name.startswith("gap_")]
+    return max((gap for gap in gaps if gap == gap), default=0.0)

@@ -8,6 +8,7 @@ import typer
 
 from levyscreen.cli import common
 from levyscreen.cli.common import CohortPath, Device, NoCache
+from levyscreen.errors import UsageError
 
 
 def command(
@@ -33,6 +34,11 @@ def command(
     where = machine.device(device)
     loaded = load_model(model, where)
     loaded.require_calibration()
+    if card and loaded.shipped:
+        raise UsageError(
+            f"{loaded.name} comes with levyscreen, and its card stays as it is: leave out --card, or copy "
+            f"{loaded.folder} and name the copy"
+        )
     found = common.read(cohort, no_cache)
     common.note_left_out(found, loaded)
     if card:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,9 @@ def command(
         Path | None,
         typer.Argument(metavar="[OUT]", help="Folder that levyscreen screen wrote; by default the last one from here."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The file; OUT/report.html by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The file, - for stdout; OUT/report.html by default.")
+    ] = None,
     outcomes: Annotated[
         Path | None, typer.Option(help="CSV of RecordID and In-hospital_death, or of record_id and outcome, 0 or 1.")
     ] = None,
@@ -39,6 +42,8 @@ def command(
     require_jinja()
     folder = out or Path(common.recall("report OUT")["out"] or common.OUT)
     screened = read_screened(folder)
+    if cohort is not None:
+        screened = replace(screened, cohort=str(cohort))
     known = None if outcomes is None else read_outcomes(outcomes)
     from levyscreen import machine
     from levyscreen.store import load_model
@@ -46,9 +51,12 @@ def command(
     machine.prepare()
     where = machine.device(device)
     loaded = load_model(model or screened.model, where)
-    found = common.read(cohort or Path(screened.cohort), no_cache)
+    found = common.read(Path(screened.cohort), no_cache)
     with common.progress("report", screened.timing["records"]) as done:
         page = report(screened, found, loaded, known, patients, tuple(sys.argv[1:]), done)
+    if output is not None and str(output) == "-":
+        typer.echo(page, nl=False)
+        return
     path = output or folder / "report.html"
     write(path, page)
     size = len(page.encode())

@@ -47,7 +47,7 @@ def prepare(cohort: Cohort, protocol: Protocol, seed: int) -> TrainingData:
             f"a share of {protocol.hide:g} hides none of {protocol.min_readings} readings: hide more, or ask for more "
             "readings a record"
         )
-    eligible = (bare.distinct >= protocol.min_readings) & (bare.record_id >= 0)
+    eligible = (bare.lengths >= protocol.min_readings) & (bare.record_id >= 0)
     if eligible.sum() < 20:
         raise TrainingError(
             f"cohort {cohort.name} has {int(eligible.sum())} records with {protocol.min_readings} readings or more; "

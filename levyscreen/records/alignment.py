@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levyscreen.errors import ModelError
-from levyscreen.records.cohort import WINDOW_RECORDS
+from levyscreen.records.cohort import WINDOW_RECORDS, repeats
 from levyscreen.records.units import conversion, held_in, same_unit
 from levyscreen.types import LineClass
 from levyscreen.variables import Variable
@@ -60,25 +60,27 @@ def _other_unit(cohort: Cohort, ours: Variable, models: Variable) -> str:
 
 
 def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
-    """Where a model sees other readings than the cohort has, in sentences; reads the cohort only where it may.
+    """Where a model sees other readings than the cohort has, in sentences.
 
-    Of variables that it does not know, and of those that it has other plausible ranges for. Raises ModelError as
+    Of variables that it does not know, of those that it has other plausible ranges for, and of readings that are there
+    several times. Raises ModelError as
     `aligned` does.
     """
     index = aligned(cohort, model)
-    if (index >= 0).all() and _judged_alike(cohort.variables, model, index):
-        return ()
-    strange, refused, mended, admitted = (np.zeros(len(index), dtype=np.int64) for _ in range(4))
+    strange, refused, mended, admitted, twice = (np.zeros(len(index), dtype=np.int64) for _ in range(5))
     for _, part in cohort.windows(WINDOW_RECORDS):
         lines = part.load()
         known = index[lines.variable] >= 0
         reading = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
         of_model, _ = model.judge(np.maximum(index[lines.variable], 0), lines.value)
         kept = np.isin(of_model, (LineClass.READING, LineClass.REPAIRED))
+        record = np.repeat(np.arange(len(part)), np.diff(part.offsets))
+        again = repeats(record, lines.time_hours, lines.variable, lines.value)
         for count, rows in (
             (strange, reading & ~known),
             (refused, reading & known & ~kept),
             (mended, (of_model == LineClass.REPAIRED) & (lines.line_class != LineClass.REPAIRED) & known),
+            (twice, again & kept & known),
             (admitted, (of_model == LineClass.READING) & (lines.line_class != LineClass.READING) & known),
         ):
             count += np.bincount(lines.variable[rows], minlength=len(index))
@@ -87,19 +89,13 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
         (strange, index < 0, "that the model does not know, not used"),  # named also where it has no reading
         (refused, refused > 0, "outside what the model takes for plausible, not used"),
         (mended, mended > 0, "in which the model puts back a lost decimal point"),
+        (twice, twice > 0, "that are there before, at the same time with the same value, used once"),
         (admitted, admitted > 0, "that the cohort's own ranges reject or repair, used by the model as they stand"),
     )
     return tuple(
         f"{_counted(count.sum(), 'reading')} of {_counted(which.sum(), 'variable')} {what}: {_named(names, which)}"
         for count, which, what in found
         if which.any()
-    )
-
-
-def _judged_alike(cohort: VariableSet, model: VariableSet, index: NDArray[np.int64]) -> bool:
-    pairs = [(ours, model.variables[i]) for ours, i in zip(cohort.variables, index.tolist(), strict=True)]
-    return cohort.negatives == model.negatives and all(
-        (ours.low, ours.high, ours.repair) == (theirs.low, theirs.high, theirs.repair) for ours, theirs in pairs
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
@@ -161,3 +161,10 @@ def records_of(offsets: NDArray[np.int64], start: int, stop: int) -> tuple[int, 
     last = int(np.searchsorted(offsets, stop, "left"))
     ends = np.clip(offsets[first : last + 1], start, stop)
     return first, ends[1:] - ends[:-1]
+
+
+def repeats(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of sorted rows are the same as the row before in each of the columns (N,), (N,)."""
+    same = np.zeros(len(columns[0]), dtype=bool)
+    same[1:] = np.all([column[1:] == column[:-1] for column in columns], axis=0)
+    return same

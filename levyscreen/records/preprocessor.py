@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from levyscreen.config import Protocol, parsed
 from levyscreen.errors import TrainingError
 from levyscreen.records.alignment import aligned
+from levyscreen.records.cohort import repeats
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
 
@@ -39,19 +39,6 @@ class Readings:
     def lengths(self) -> NDArray[np.int64]:
         """Readings a record, (R,)."""
         return np.diff(self.offsets)
-
-    @cached_property
-    def distinct(self) -> NDArray[np.int64]:
-        """Readings a record that do not repeat the one before in time, variable and value, (R,).
-
-        A monitor that repeats itself tells no more than one that speaks once, and its record is as sparse.
-        """
-        fresh = np.ones(len(self.time), dtype=bool)
-        fresh[1:] = (
-            (np.diff(self.time) != 0) | (self.variable[1:] != self.variable[:-1]) | (self.value[1:] != self.value[:-1])
-        )
-        fresh[self.offsets[:-1][self.lengths > 0]] = True
-        return np.diff(np.concatenate([[0], np.cumsum(fresh)])[self.offsets])
 
     def keep(self, mask: NDArray[np.bool_]) -> Readings:
         """The same records with only the readings where `mask` (N,) is True."""
@@ -101,7 +88,7 @@ class Preprocessor:
         return cls(variables, protocol, tuple(mean.tolist()), tuple(scale.tolist()))
 
     def apply(self, cohort: Cohort) -> Readings:
-        """The readings that this model keeps, z-scored, in the cohort's order.
+        """The readings that this model keeps, z-scored, in the cohort's order; each once, if it is there several times.
 
         Variables are known by name, whatever their order. Raises ModelError if the two share none, or one of them is
         in another unit.
@@ -119,13 +106,15 @@ class Preprocessor:
         variable = index[lines.variable]
         classes, value = self.variables.judge(np.maximum(variable, 0), lines.value)
         keep = (variable >= 0) & np.isin(classes, (LineClass.READING, LineClass.REPAIRED))
-        offsets = np.concatenate([[0], np.cumsum(keep)])[cohort.offsets]
         record_id = cohort.records.column("record_id").fill_null(-1).to_numpy()
+        record = np.repeat(np.arange(len(cohort)), np.diff(cohort.offsets))
         kept = np.flatnonzero(keep)
         if (np.diff(index[index >= 0]) < 0).any():  # what is hidden of a record depends on the order of its readings
-            record = np.repeat(np.arange(len(cohort)), np.diff(cohort.offsets))
             kept = kept[np.lexsort((lines.value[kept], variable[kept], lines.time_hours[kept], record[kept]))]
-        return record_id, offsets, lines.time_hours[kept], variable[kept], value[kept]
+        columns = record[kept], lines.time_hours[kept], variable[kept], value[kept]
+        once = ~repeats(*columns)  # or a reading would be asked for while its copy is there to be read
+        of, *rest = (column[once] for column in columns)
+        return record_id, np.searchsorted(of, np.arange(len(cohort) + 1)), *rest
 
     def to_units(self, variable: NDArray[np.integer[Any]], value_z: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
         """z-scored values back in each variable's unit."""

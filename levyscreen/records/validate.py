@@ -9,8 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from levyscreen.config import OURS, PAPER
-from levyscreen.records.cohort import WINDOW_RECORDS, Cohort
-from levyscreen.records.preprocessor import Readings
+from levyscreen.records.cohort import WINDOW_RECORDS, Cohort, repeats
 from levyscreen.schema import COUNTED_CLASSES
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
@@ -59,7 +58,7 @@ def summarise(cohort: Cohort) -> Summary:
     return Summary(
         classes=_by_class(cohort),
         variables=_by_variable(cohort.variables, tally),
-        records=_by_status(np.concatenate(tally.readings), np.concatenate(tally.distinct), unreadable),
+        records=_by_status(np.concatenate(tally.readings), unreadable),
         problems=cohort.records.select(["file", "problem"]).filter(unreadable).to_pandas(),
         same_time=tally.same_time,
         notes=(*cohort.notes, *_oddities(cohort.variables, tally)),
@@ -70,25 +69,25 @@ def summarise(cohort: Cohort) -> Summary:
 class _Tally:
     """What is counted of some records, R in all, of V variables."""
 
-    readings: list[NDArray[np.int64]]  # (R,) together: readings of each record
-    distinct: list[NDArray[np.int64]]  # (R,) together: without repetitions
+    readings: list[NDArray[np.int64]]  # (R,) together: readings of each record, without repetitions
     lines: NDArray[np.int64]  # (V, 4): numeric lines by variable and class
     records: NDArray[np.int64]  # (V,): records that have a reading of the variable
     zeros: NDArray[np.int64]  # (V,): zeros that are implausible
     frequency: pd.Series[int]  # how many readings there are of each (variable, value), sorted
     same_time: int
+    repeated: int  # of these, the lines that say the same value again
     at_end: int  # lines at the very end of the stay
 
     def plus(self, other: _Tally) -> _Tally:
         """Of the records of both."""
         return _Tally(
             readings=self.readings + other.readings,
-            distinct=self.distinct + other.distinct,
             lines=self.lines + other.lines,
             records=self.records + other.records,
             zeros=self.zeros + other.zeros,
             frequency=pd.concat([self.frequency, other.frequency]).groupby(level=[0, 1]).sum(),
             same_time=self.same_time + other.same_time,
+            repeated=self.repeated + other.repeated,
             at_end=self.at_end + other.at_end,
         )
 
@@ -108,16 +107,15 @@ def _tallied(part: Cohort) -> _Tally:
     seen = np.bincount(record[usable] * len(variables) + lines.variable[usable], minlength=len(part) * len(variables))
     by_class = np.bincount(lines.variable * np.int64(4) + lines.line_class, minlength=4 * len(variables))
     columns = (record, lines.time_hours, lines.variable)
-    every = Readings(np.arange(len(part)), part.offsets, lines.time_hours, lines.variable, value.astype(np.float32))
-    read = every.keep(usable)
+    again = repeats(*columns, lines.value)
     return _Tally(
-        readings=[read.lengths],
-        distinct=[read.distinct],
+        readings=[np.bincount(record[usable & ~again], minlength=len(part))],
         lines=by_class.reshape(-1, 4),
         records=(seen.reshape(-1, len(variables)) > 0).sum(axis=0),
         zeros=np.bincount(lines.variable[zero], minlength=len(variables)),
         frequency=readings.groupby(["variable", "value"]).size(),
         same_time=int(np.logical_and.reduce([c[1:] == c[:-1] for c in columns]).sum()),
+        repeated=int(again.sum()),
         at_end=int((lines.time_hours == variables.horizon_hours).sum()),
     )
 
@@ -128,8 +126,9 @@ def _by_class(cohort: Cohort) -> pd.DataFrame:
     return pd.DataFrame({"line_class": names, "lines": lines, "meaning": [MEANINGS[c] for c in COUNTED_CLASSES]})
 
 
-def _by_status(readings: NDArray[np.int64], distinct: NDArray[np.int64], unreadable: NDArray[np.bool_]) -> pd.DataFrame:
-    n, few = readings[~unreadable], distinct[~unreadable] < FEWEST
+def _by_status(readings: NDArray[np.int64], unreadable: NDArray[np.bool_]) -> pd.DataFrame:
+    n = readings[~unreadable]
+    few = n < FEWEST
     rows = [
         ("empty", "0", n == 0),
         ("too_few", f"1 to {FEWEST - 1}", few & (n > 0)),
@@ -168,9 +167,11 @@ def _limits(frequency: pd.Series[int], size: int) -> dict[str, NDArray[np.float6
 
 
 def _oddities(variables: VariableSet, tally: _Tally) -> list[str]:
+    several = tally.same_time - tally.repeated
     absent = [v for v, n in zip(variables.names, tally.readings_of, strict=True) if n == 0]
     said = [
-        (tally.same_time, f"{_lines(tally.same_time)} with a second value of a variable at one time; all are kept"),
+        (tally.repeated, f"{_lines(tally.repeated)} there before, at the same time with the same value; used once"),
+        (several, f"{_lines(several)} with a second value of a variable at one time; all are kept"),
         (tally.at_end, f"{_lines(tally.at_end)} at the very end of the stay; kept"),
         (len(absent), f"no reading at all of {', '.join(absent)}"),
         *(_zeros(variables, tally, name, what) for name, what in (("HR", "cardiac"), ("RespRate", "respiratory"))),

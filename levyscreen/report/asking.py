@@ -59,8 +59,8 @@ def refuse_another(screened: Screened, cohort: Cohort, model: Model) -> None:
     for what, (found, expected) in pairs.items():
         if found != expected:
             raise UsageError(
-                f"{what} is not what {screened.folder} was screened with: it changed, or the tool that reads it did; "
-                "screen it again"
+                f"{what} is not what {screened.folder} was screened with: it changed, it is another one, or the tool "
+                "that reads it changed; name the one that was screened, or screen it again"
             )
 
 

@@ -83,7 +83,8 @@ def _front_matter(name: str, card: dict[str, Any], evaluation: Evaluation | None
 def _model_index(name: str, dataset: str, evaluation: Evaluation) -> list[str]:
     overall = evaluation.reliability.iloc[0]
     values = {"mae": evaluation.summary["mae"], "mse": evaluation.summary["mse"]}
-    values |= {str(key): value for key, value in overall.to_dict().items() if str(key).startswith("coverage_")}
+    known = {str(key): value for key, value in overall.items() if value == value}
+    values |= {key: value for key, value in known.items() if key.startswith("coverage_")}
     metrics = [
         line for key, value in values.items() for line in (f"    - type: {key}", f"      value: {float(value):.4f}")
     ]

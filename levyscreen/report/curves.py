@@ -71,11 +71,15 @@ def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration
     frame = _frame((LOWEST_LEVEL, 1.0), (LOWEST_LEVEL, 1.0))
     for level in calibration.levels:
         half = calibration.half_width(asked.scale, asked.variable, level)
-        inside = (asked.error <= half).astype(np.float64)
-        share, error = float(inside.mean()), TWO_SIDED_95 * clustered_error(inside, patient)
+        bounded = np.isfinite(half)
+        if not bounded.any():
+            continue
+        inside, whose = (asked.error <= half)[bounded].astype(np.float64), patient[bounded]
+        share, error = float(inside.mean()), TWO_SIDED_95 * clustered_error(inside, whose)
         low, high = max(0.0, share - error), min(1.0, share + error)
-        known = len(np.unique(patient)) >= FEWEST_PATIENTS
-        rows.append({"level": level, "share": share, "low": low, "high": high, "known": known})
+        known = len(np.unique(whose)) >= FEWEST_PATIENTS
+        without = int((~bounded).sum())
+        rows.append({"level": level, "share": share, "low": low, "high": high, "known": known, "without": without})
         if level >= LOWEST_LEVEL:
             bar = frame.line([level, level], [low, high] if known else [share, share])
             marks.append({"dot": frame.dots([level], [share]), "bar": bar})
@@ -96,7 +100,8 @@ def _by_variable(asked: Asked, calibration: Calibration) -> list[dict[str, Any]]
     """Coverage and width of each variable at the middle level, the worst first."""
     found = reliability(asked.prediction, asked.truth, asked.scale, asked.variable, calibration)
     level = f"{100 * calibration.levels[len(calibration.levels) // 2]:g}"
-    rows = found[(found["variable"] != "overall") & (found["n"] >= FEWEST)]
+    bounded = found[f"coverage_{level}"].notna()
+    rows = found[(found["variable"] != "overall") & (found["n"] >= FEWEST) & bounded]
     rows = rows.reindex(rows[f"gap_{level}"].abs().sort_values(ascending=False, kind="stable").index)
     columns = {"variable": "variable", "n": "n", f"coverage_{level}": "coverage", f"width_{level}": "width"}
     named = rows[[*columns]].rename(columns=columns)

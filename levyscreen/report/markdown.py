@@ -22,7 +22,7 @@ def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
         f"{inert(name)} on {inert(facts['cohort'])}: {facts['records']:,} records, "
         f"{facts['targets']:,} hidden readings. MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
     )
-    coverage = evaluation.reliability.filter(regex="^(variable|n|patients|coverage_|error_|gaussian_|width_)")
+    coverage = evaluation.reliability.filter(regex="^(variable|n|patients|coverage_|error_|gaussian_|width_|bounded_)")
     parts = (
         ("Error ranking, all signals from the one pass", evaluation.ranking),
         ("CRPS of the calibrated Gaussian", evaluation.distribution),

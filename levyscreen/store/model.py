@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,7 @@ class Model:
         """What an output says of the model."""
         calibration = self.calibration
         return {
+            "levyscreen": version("levyscreen"),
             "model": self.name,
             "model_digest": self.digest,
             "protocol": self.preprocessor.protocol.name,

@@ -164,7 +164,8 @@ BLOCKS: dict[str, tuple[tuple[str, Columns], ...]] = {
     ),
     "beyond": (
         (
-            "does the 90 % interval hold: groups whose coverage is over two standard errors away from 0.9",
+            "does the 90 % interval hold: groups whose coverage is over two standard errors away from 0.9 "
+            "(by chance one in twenty)",
             {
                 "groups_counted": ("groups", 0),
                 "groups_outside": ("away", 0),

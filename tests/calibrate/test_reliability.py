@@ -37,12 +37,24 @@ def test_coverage_gap_and_width_are_counted():
     assert list(table.gaussian_coverage_90) == pytest.approx([0.6, 1.0, 0.2])  # z = 1.64
 
 
-def test_variables_without_targets_have_no_row_and_infinite_intervals_cover():
+def test_variables_without_targets_have_no_row_and_what_has_no_interval_is_not_inside_one():
     table = reliability([0.0, 0.0], [5.0, 9.0], [1.0, 1.0], np.array([2, 2]), calibration([[1, 1, 1], [1, 1, np.inf]]))
     assert list(table.variable) == ["overall", "pH"]
     assert list(table.coverage_80) == [0, 0]
-    assert list(table.coverage_90) == [1, 1]
+    assert table.coverage_90.isna().all()
     assert np.isinf(table.width_90).all()
+    assert list(table.bounded_90) == [0, 0]
+    assert "bounded_80" not in table
+
+
+def test_coverage_is_of_the_readings_that_have_an_interval():
+    error, variable = np.array([0.5, 0.5, 5.0, 5.0]), np.array([0, 0, 0, 1])
+    given = calibration([[1, np.inf, 1], [2, np.inf, 1]])
+    table = reliability(np.zeros(4), error, np.ones(4), variable, given, np.arange(4)).set_index("variable")
+    assert table.loc["overall", "coverage_80"] == pytest.approx(2 / 3)
+    assert table.loc["overall", "bounded_80"] == 0.75
+    assert table.loc["overall", "error_80"] == pytest.approx(np.sqrt(2 * (1 / 3) ** 2 + (2 / 3) ** 2) / 3)
+    assert list(table.index) == ["overall", "HR", "MAP"]  # what has no interval stands last
 
 
 def test_a_patients_readings_miss_together_and_the_error_says_so():

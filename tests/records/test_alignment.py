@@ -131,3 +131,10 @@ def test_one_unit_may_be_written_in_several_ways():
 def test_no_variable_in_common_is_an_error_that_says_what_to_do():
     with pytest.raises(ModelError, match=r"none by the same name: name them in the mapping as the model does"):
         PLAIN.apply(of(Variable("temperature", "degC", ""), lines=[[(1, 0, 37.0)]]))
+
+
+def test_readings_that_are_there_several_times_are_counted():
+    again = [(1, 0, 37.0), (1, 0, 37.0), (1, 0, 37.0), (1, 0, 38.0), (2, 0, 38.0)]
+    assert left_out(of(BY_NAME["Temp"], lines=[again, [(2, 0, 38.0)]]), VARIABLES) == (
+        "2 readings of 1 variable that are there before, at the same time with the same value, used once: Temp",
+    )

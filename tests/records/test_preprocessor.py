@@ -117,11 +117,11 @@ def test_a_record_that_names_no_id_has_id_minus_1():
     assert PLAIN.apply(cohort_of([[(1, HR, 80.0)], [(1, HR, 70.0)]], record_id=[7, None])).record_id.tolist() == [7, -1]
 
 
-def test_a_reading_that_repeats_the_one_before_in_everything_is_not_distinct():
+def test_a_reading_that_repeats_the_one_before_in_everything_is_there_once():
     same, later, other, higher = (1, HR, 80.0), (2, HR, 80.0), (2, HR + 1, 0.0), (2, HR + 1, 1.0)
     readings = PLAIN.apply(cohort_of([[same, same, same], [], [same, later, other, higher, higher], [higher]]))
-    assert readings.lengths.tolist() == [3, 0, 5, 1]
-    assert readings.distinct.tolist() == [1, 0, 4, 1]
+    assert readings.lengths.tolist() == [1, 0, 4, 1]
+    assert readings.offsets.tolist() == [0, 1, 1, 5, 6]
 
 
 def test_without_ranges_a_number_too_large_for_float32_is_still_no_reading():

@@ -18,6 +18,7 @@ from levyscreen.questions import Answers, answer
 from levyscreen.reasons import Explainer
 from levyscreen.records.batches import Batcher
 from levyscreen.records.cache import read_cohort
+from levyscreen.records.cohort import COLUMNS, NumericLines
 from levyscreen.records.hiding import hide
 from levyscreen.screen import ScreenSettings, _rank, screen, select
 from tests.conftest import SAMPLE
@@ -52,6 +53,13 @@ def assert_same_scores(one, other):
     same = ["record_id", "status", "n_readings", "n_context", "n_hidden", "flagged", "decile"]
     pd.testing.assert_frame_equal(one[same], other[same])
     np.testing.assert_allclose(one[MEANS].to_numpy(float), other[MEANS].to_numpy(float), rtol=1e-5)
+
+
+def test_a_cohort_whose_rows_were_exported_twice_is_screened_as_it_is_once(sample, shipped, scores):
+    """Else a reading would be hidden while its copy is there to be read, and the worst patients looked trusted."""
+    lines = NumericLines(*(np.repeat(getattr(sample.load(), name), 2) for name in COLUMNS))
+    doubled = replace(sample, lines=lines, offsets=2 * sample.offsets)
+    pd.testing.assert_frame_equal(screen(doubled, shipped).scores, scores)
 
 
 # Rows, status, ranks ------------------------------------------------------------------------------------------------

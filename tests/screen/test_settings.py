@@ -13,7 +13,7 @@ from levyscreen.screen import ScreenSettings, screen, select
 def test_where_more_is_hidden_a_record_needs_the_more_readings(sample, shipped, hide):
     """As much is to be left as 30 % leaves of 20; with next to nothing left, records look the most trusted."""
     subjects = select(sample, shipped, ScreenSettings(hide=hide))
-    expected = (subjects.readings.distinct >= 20) & (subjects.readings.distinct * (1 - hide) >= 14 - 1e-9)
+    expected = (subjects.readings.lengths >= 20) & (subjects.readings.lengths * (1 - hide) >= 14 - 1e-9)
     assert (subjects.status == "scored").tolist() == expected.tolist()
     assert (subjects.status[~expected & (subjects.readings.lengths > 0)] == "too_few").all()
     hidden = np.add.reduceat(subjects.hidden, subjects.readings.offsets[:-1][expected])
