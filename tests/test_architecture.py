@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,7 @@ def test_the_public_names_are_these():
     assert levyscreen.__all__ == ["LevyAttention", *functions]
     assert {f"levyscreen.{home}" for home in levyscreen._HOMES.values()} <= set(MODULES)
     assert sorted(levyscreen._HOMES) == levyscreen.__all__
+    assert levyscreen.__version__ == version("levyscreen")
     with pytest.raises(AttributeError, match="module 'levyscreen' has no attribute 'predict'"):
         _ = levyscreen.predict
 

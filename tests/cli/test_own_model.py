@@ -110,6 +110,9 @@ def test_a_shipped_model_is_calibrated_as_a_copy_and_stays_as_it_is(done, run, w
     code, _, err = run("calibrate", "physionet2012", ward)
     assert code == 1
     assert "physionet2012 comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER" in err
+    code, _, err = run("evaluate", "physionet2012", ward, "--card")
+    assert code == 2
+    assert "physionet2012 comes with levyscreen, and its card stays as it is: leave out --card, or copy" in err
     _, err = done("calibrate", "physionet2012", ward, "--by", "nothing", "--out", "mine/copy")
     assert "levyscreen evaluate mine/copy OTHER-COHORT --card" in err
     assert {path.name: path.read_bytes() for path in shipped.iterdir() if path.is_file()} == before

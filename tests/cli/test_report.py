@@ -22,6 +22,8 @@ def test_a_report_is_of_the_cohort_last_screened_here_wherever_its_results_are(d
     assert f"levyscreen screen {ward} --out elsewhere" in text
     done("report", "elsewhere", "-o", "other.html", "--patients", "0")
     assert "<article" not in Path("other.html").read_text(encoding="utf-8")
+    assert done("report", "elsewhere", "-o", "-", "--patients", "0")[0].startswith("<!DOCTYPE html>")
+    assert not Path("-").exists()
 
 
 def test_a_report_of_nothing_says_what_to_type(run, tmp_path):

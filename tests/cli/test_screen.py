@@ -165,11 +165,17 @@ def test_strict_gives_three_where_a_line_or_record_was_rejected_and_zero_where_n
     assert run("screen", clean, "--strict")[0] == 3
 
 
-def test_another_screening_leaves_no_file_of_the_one_before(done, ward):
+def test_another_screening_leaves_no_file_of_the_one_before_and_says_what_it_takes_away(done, ward, tmp_path):
     done("screen", ward, "--out", "out", "--queries", "--compare")
     assert {"queries.parquet", "comparison.csv"} <= {path.name for path in Path("out").iterdir()}
-    done("screen", ward, "--out", "out")
+    _, err = done("screen", ward, "--out", "out")
     assert not {"queries.parquet", "comparison.csv"} & {path.name for path in Path("out").iterdir()}
+    for name in ("queries.parquet", "comparison.csv"):
+        assert f"note: out/{name} was of a former screening, and is taken away" in err
+    assert "another cohort" not in err
+    other = write_folder(tmp_path / "other", {"1.txt": CLEAN.format(id=1)})
+    _, err = done("screen", other, "--out", "out")
+    assert "note: out/scores.parquet was of another cohort, or of this one before it changed; it is replaced" in err
 
 
 def test_a_screening_that_cannot_be_written_leaves_the_one_before_whole(done, run, ward, monkeypatch):
