@@ -95,6 +95,11 @@ class Cohort:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __repr__(self) -> str:
+        """In a line, and without a value of a patient: a notebook shows what its cell ends with."""
+        lines, variables = int(self.offsets[-1]), len(self.variables)
+        return f"<Cohort {self.name}: {len(self):,} records, {lines:,} lines of {variables} variables>"
+
     def count(self, line_class: LineClass) -> int:
         """How many lines are of a class, those of no record among them."""
         found = pc.sum(self.records.column(count_column(line_class))).as_py() or 0

@@ -378,3 +378,8 @@ def test_a_cache_folder_that_cannot_be_listed_is_said_with_the_way_out(monkeypat
 def test_a_home_of_nobody_is_a_folder_that_is_not_there():
     with pytest.raises(CohortError, match=r"~nosuchuser/set: no such folder or archive"):
         read_cohort("~nosuchuser/set")
+
+
+def test_a_cohort_that_a_notebook_shows_is_a_line_without_a_patients_values(sample):
+    lines = len(sample.load())
+    assert repr(sample) == f"<Cohort set-b-sample: 100 records, {lines:,} lines of 36 variables>"
