@@ -106,6 +106,7 @@ QUERIES = pa.schema(
         pa.field("prediction", pa.float32()),
         pa.field("lower", pa.float32()),  # null where the model is uncalibrated
         pa.field("upper", pa.float32()),
+        pa.field("uncertainty", pa.float32()),  # z units: what is averaged over a record's targets to rank it
         pa.field("deviation", pa.float32()),
         pa.field("disagreement", pa.float32()),
         pa.field("evidence", pa.float32()),

@@ -213,7 +213,7 @@ class _Collector:
             self.sums[name][self.window] += np.bincount(answers.record, values, minlength=records)
         self.explainer.add(self.window, answers, uncertainty)
         if self.parts is not None:
-            self.parts.append(self._queries(answers, half_width))
+            self.parts.append(self._queries(answers, half_width, uncertainty))
 
     def _uncertainty(self, answers: Answers, scale: Floats | None) -> Floats:
         if self.signal != "calibrated":
@@ -227,7 +227,7 @@ class _Collector:
             return np.full(len(answers.record), np.nan, dtype=np.float32)
         return calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
 
-    def _queries(self, answers: Answers, half_width: NDArray[np.floating[Any]]) -> pd.DataFrame:
+    def _queries(self, answers: Answers, half_width: Floats, uncertainty: Floats) -> pd.DataFrame:
         preprocessor, variable = self.model.preprocessor, answers.variable
         names = preprocessor.variables.names
         return pd.DataFrame(
@@ -239,6 +239,7 @@ class _Collector:
                 "prediction": preprocessor.to_units(variable, answers.prediction),
                 "lower": preprocessor.to_units(variable, answers.prediction - half_width),
                 "upper": preprocessor.to_units(variable, answers.prediction + half_width),
+                "uncertainty": uncertainty,
                 **{name: getattr(answers, name) for name in ("deviation", "disagreement", "evidence", "sigma_hat")},
             }
         )

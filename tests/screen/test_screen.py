@@ -62,6 +62,12 @@ def test_a_cohort_whose_rows_were_exported_twice_is_screened_as_it_is_once(sampl
     pd.testing.assert_frame_equal(screen(doubled, shipped).scores, scores)
 
 
+def test_a_records_uncertainty_is_the_mean_of_its_questions(screening, scored):
+    of_questions = screening.queries.groupby("record_id")["uncertainty"].mean()
+    found = scored.set_index("record_id")["uncertainty"]
+    np.testing.assert_allclose(of_questions.loc[found.index], found, rtol=1e-5)
+
+
 # Rows, status, ranks ------------------------------------------------------------------------------------------------
 
 
