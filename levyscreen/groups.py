@@ -152,18 +152,23 @@ def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]
 def coverage_table(told: Told, intervals: Sequence[Limits], groups: Mapping[str, Labels]) -> pd.DataFrame:
     """A row for each group of FEWEST_PATIENTS or more: by, group, n, patients, mae, and for each level its coverage.
 
-    At level 0.9 that is `coverage_90` and `error_90`, its patient-clustered standard error.
+    At level 0.9 that is `coverage_90` and `error_90`, its patient-clustered standard error; NaN where the readings that
+    have an interval are of fewer patients.
     """
-    error = np.abs(told.truth.astype(np.float64) - told.prediction)
-    mae = {by: pd.Series(error).groupby(np.asarray(labels)).mean() for by, labels in groups.items()}
+    all_of = {"error": np.abs(told.truth.astype(np.float64) - told.prediction), "patient": told.patient}
     found: dict[tuple[str, str], dict[str, Any]] = {}
+    for by, labels in groups.items():
+        for group, of in pd.DataFrame(all_of).groupby(np.asarray(labels)):
+            about = {"n": len(of), "patients": of["patient"].nunique(), "mae": float(of["error"].mean())}
+            found[by, str(group)] = {"by": by, "group": str(group), **about}
     for interval in intervals:
+        percent = f"{100 * interval.level:g}"
+        for row in found.values():
+            row |= {f"coverage_{percent}": np.nan, f"error_{percent}": np.nan}
         for row in coverage_by_group(told, interval, groups)["groups"]:
-            by, group = row["by"], row["group"]
-            about = {"by": by, "group": group, "n": row["n"], "patients": row["clusters"], "mae": float(mae[by][group])}
-            percent = f"{100 * interval.level:g}"
-            values = {f"coverage_{percent}": row["coverage"], f"error_{percent}": row["coverage_se"]}
-            found.setdefault((by, group), about).update(values)
+            if row["clusters"] >= FEWEST_PATIENTS:
+                values = {f"coverage_{percent}": row["coverage"], f"error_{percent}": row["coverage_se"]}
+                found[row["by"], row["group"]].update(values)
     return pd.DataFrame([row for row in found.values() if row["patients"] >= FEWEST_PATIENTS])
 
 

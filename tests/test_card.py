@@ -171,6 +171,22 @@ def test_groups_are_covered_as_a_loop_over_the_answers_says():
         assert row["mae"] == pytest.approx(np.abs(truth[of]).mean())
 
 
+def test_a_reading_without_an_interval_is_in_no_coverage_of_its_group():
+    rng = np.random.default_rng(2)
+    record, truth = np.repeat(np.arange(40), 10), rng.standard_normal(400)
+    half = np.where(record % 2 == 0, 1.0, np.inf)
+    told = Told(record, record, np.zeros(400, dtype=np.int64), truth, np.zeros(400), np.ones(400))
+    sex = np.where(record < 20, "female", "male")  # ten patients of each have intervals at 0.9
+    table = coverage_table(told, [Given(0.8, np.ones(400), 1), Given(0.9, half, 1)], {"sex": sex, "all": ["all"] * 400})
+    rows = table.set_index("group")
+    assert rows.loc["all", "coverage_90"] == pytest.approx((np.abs(truth[record % 2 == 0]) <= 1).mean())
+    assert rows.loc["all", ["n", "patients"]].tolist() == [400, 40]
+    assert rows.loc[["female", "male"], "coverage_90"].isna().all()  # of too few patients to be shown
+    assert rows.loc["female", "coverage_80"] == pytest.approx((np.abs(truth[record < 20]) <= 1).mean())
+    none = coverage_table(told, [Given(0.9, np.full(400, np.inf), 1)], {"all": ["all"] * 400})
+    assert none["coverage_90"].isna().all()
+
+
 def test_stays_of_one_patient_are_one_cluster_and_count_once():
     rng = np.random.default_rng(1)
     record, half = np.repeat(np.arange(4 * FEWEST_PATIENTS), 5), np.ones(20 * FEWEST_PATIENTS)

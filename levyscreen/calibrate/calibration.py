@@ -180,15 +180,9 @@ def fit_calibration(
     check_request(signal_name, by, levels)
     if (signal_name == RICH) != (reader is not None):
         raise UsageError(f"the signal {RICH} takes a reader, and no other does")
-    if not np.size(target):
-        raise CalibrationError("no targets to calibrate on")
-    s, mu, y = paired(**{signal_name: signal}, mean=mean, target=target)
-    if max(np.abs(s).max(), np.abs(y - mu).max()) > MOST:
-        raise CalibrationError(
-            f"errors or values of {signal_name} lie beyond {MOST:g}: nothing can be calibrated on them"
-        )
-    v = _checked_variable(variable, len(y), len(names))
-    error, n_variables = y - mu, len(names)
+    s, error = _signal_and_error(signal_name, signal, mean, target)
+    n_variables = len(names)
+    v = _checked_variable(variable, len(error), n_variables)
     pooled = fit_global(s, error)
     a, b = np.full(n_variables, pooled.a), np.full(n_variables, pooled.b)
     if by == "variable":
@@ -216,6 +210,16 @@ def fit_calibration(
         provenance=dict(provenance or {}),
         reader=reader,
     )
+
+
+def _signal_and_error(name: str, signal: ArrayLike, mean: ArrayLike, target: ArrayLike) -> tuple[Float64s, Float64s]:
+    """Both (N,), the error being target - mean; raises as `fit_calibration`."""
+    if not np.size(target):
+        raise CalibrationError("no targets to calibrate on")
+    s, mu, y = paired(**{name: signal}, mean=mean, target=target)
+    if max(np.abs(s).max(), np.abs(y - mu).max()) > MOST:
+        raise CalibrationError(f"errors or values of {name} lie beyond {MOST:g}: nothing can be calibrated on them")
+    return s, y - mu
 
 
 def _mean_by_variable(values: Float64s, variable: Indices, n_variables: int) -> Float64s:

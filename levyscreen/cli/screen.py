@@ -73,7 +73,6 @@ def command(
     common.note_met(records, loaded)
     folder = out or common.OUT / records.name
     screening, comparison = _run(records, loaded, settings, queries, compare, protocol)
-    _note_replaced(folder, screening)
     _write(screening, comparison, records, folder, times)
     _report(screening, comparison, records, folder)
     _note_former(folder, screening)
@@ -144,6 +143,7 @@ def _write(
     from levyscreen.temporaries import together
 
     start, provenance = time.perf_counter(), screening.provenance
+    former = outputs.read_footer(folder / "scores.parquet").get("cohort_fingerprint")
     scores = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
     tables = {"scores.parquet": scores, "rejects.parquet": cohort.rejects}
     if has_meds_scores(cohort):
@@ -158,27 +158,16 @@ def _write(
         peak = machine.peak_memory_bytes()
         screening.timing.update(times, write_s=time.perf_counter() - start, peak_memory_bytes=peak)
         outputs.write_json(whole / "timing.json", screening.timing)
+    if former not in (None, provenance["cohort_fingerprint"]):
+        common.stderr(
+            f"note: what was in {folder} of another cohort, or of this one before it changed, is replaced; "
+            "--out FOLDER keeps both"
+        )
     of_this_one = tables.keys() | ({COMPARISON} if comparison is not None else set())
     for name in {"meds.parquet", "queries.parquet", COMPARISON} - of_this_one:
         if (folder / name).is_file():  # another screening's, which would be taken for this one's
             (folder / name).unlink()
             common.stderr(f"note: {folder / name} was of a former screening, and is taken away")
-
-
-def _note_replaced(folder: Path, screening: Screening) -> None:
-    """Says that results of another cohort are replaced, which has the same name."""
-    from levyscreen.outputs import read_footer
-
-    former = folder / "scores.parquet"
-    try:
-        of_former = read_footer(former).get("cohort_fingerprint") if former.is_file() else None
-    except (OSError, ValueError):  # damaged, and replaced
-        of_former = None
-    if of_former not in (None, screening.provenance["cohort_fingerprint"]):
-        common.stderr(
-            f"note: {former} was of another cohort, or of this one before it changed; it is replaced (--out FOLDER "
-            "keeps both)"
-        )
 
 
 def _note_former(folder: Path, screening: Screening) -> None:

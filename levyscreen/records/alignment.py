@@ -63,8 +63,7 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
     """Where a model sees other readings than the cohort has, in sentences.
 
     Of variables that it does not know, of those that it has other plausible ranges for, and of readings that are there
-    several times. Raises ModelError as
-    `aligned` does.
+    several times. Raises ModelError as `aligned` does.
     """
     index = aligned(cohort, model)
     strange, refused, mended, admitted, twice = (np.zeros(len(index), dtype=np.int64) for _ in range(5))
@@ -72,10 +71,10 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
         lines = part.load()
         known = index[lines.variable] >= 0
         reading = np.isin(lines.line_class, (LineClass.READING, LineClass.REPAIRED))
-        of_model, _ = model.judge(np.maximum(index[lines.variable], 0), lines.value)
+        of_model, value = model.judge(np.maximum(index[lines.variable], 0), lines.value)
         kept = np.isin(of_model, (LineClass.READING, LineClass.REPAIRED))
         record = np.repeat(np.arange(len(part)), np.diff(part.offsets))
-        again = repeats(record, lines.time_hours, lines.variable, lines.value)
+        again = repeats(record, lines.time_hours, lines.variable, value)
         for count, rows in (
             (strange, reading & ~known),
             (refused, reading & known & ~kept),

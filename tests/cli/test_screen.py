@@ -175,7 +175,9 @@ def test_another_screening_leaves_no_file_of_the_one_before_and_says_what_it_tak
     assert "another cohort" not in err
     other = write_folder(tmp_path / "other", {"1.txt": CLEAN.format(id=1)})
     _, err = done("screen", other, "--out", "out")
-    assert "note: out/scores.parquet was of another cohort, or of this one before it changed; it is replaced" in err
+    assert "note: what was in out of another cohort, or of this one before it changed, is replaced; --out FOLDER" in err
+    Path("out/scores.parquet").write_bytes(b"no longer a table")
+    assert "another cohort" not in done("screen", other, "--out", "out")[1]
 
 
 def test_a_screening_that_cannot_be_written_leaves_the_one_before_whole(done, run, ward, monkeypatch):

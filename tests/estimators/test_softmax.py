@@ -30,22 +30,27 @@ def projected(linear, x):
 
 
 @torch.no_grad()
-def slow(network, batch, row, query):
-    """Dispersion, entropy and -ln of the partition function of one query, each by its definition."""
+def heads_of(network, batch, row, query):
+    """Of each head kappa of every reading, by eq:kernel or unbounded, and the values (n, d)."""
     real = batch.mask[row].numpy()
     tokens = network.tokens(batch)[row].numpy()[real].astype(float)
     asked = network.embed.query(batch.query_time, batch.query_variable)[row, query].numpy().astype(float)
     keys, values = projected(network.decode.key, tokens), projected(network.decode.value, tokens)
     question = projected(network.decode.query, asked[None])[0]
-    dispersion, entropy, partition = [], [], []
     for head in range(2):
         asked_of, told = question[head], [key[head] for key in keys]
-        if network.config.decode == "cosine":  # eq:kernel
+        if network.config.decode == "cosine":
             asked_of, told = asked_of * 8 / math.hypot(*asked_of), [key / math.hypot(*key) for key in told]
-        kappa = [math.exp(asked_of @ key / math.sqrt(8)) for key in told]
+        yield [math.exp(asked_of @ key / math.sqrt(8)) for key in told], values[:, head]
+
+
+def slow(network, batch, row, query):
+    """Dispersion, entropy and -ln of the partition function of one query, each by its definition."""
+    dispersion, entropy, partition = [], [], []
+    for kappa, value in heads_of(network, batch, row, query):
         alpha = [k / sum(kappa) for k in kappa]
-        mean = sum(a * value[head] for a, value in zip(alpha, values, strict=True))
-        dispersion.append(sum(a * ((value[head] - mean) ** 2).sum() for a, value in zip(alpha, values, strict=True)))
+        mean = sum(a * v for a, v in zip(alpha, value, strict=True))
+        dispersion.append(sum(a * ((v - mean) ** 2).sum() for a, v in zip(alpha, value, strict=True)))
         entropy.append(-sum(a * math.log(a) for a in alpha))
         partition.append(sum(kappa))
     return np.mean(dispersion), np.mean(entropy), -math.log(np.mean(partition))
@@ -94,18 +99,10 @@ def test_a_levy_model_has_no_attention_weights_to_read(networks, asked, name):
 @torch.no_grad()
 def slow_deviation(network, batch, row, query):
     """sqrt(sum_h phi(tau sum kappa) sum_i alpha_i (g . (v_i - mean))^2), g by differences of the head's answers."""
-    real = batch.mask[row].numpy()
-    tokens = network.tokens(batch)[row].numpy()[real].astype(float)
-    asked = network.embed.query(batch.query_time, batch.query_variable)[row, query].numpy().astype(float)
-    keys, values = projected(network.decode.key, tokens), projected(network.decode.value, tokens)
-    question = projected(network.decode.query, asked[None])[0]
-    heads = []
-    for head in range(2):
-        kappa = [
-            math.exp(math.sqrt(8) * (question[head] @ key[head]) / math.hypot(*question[head]) / math.hypot(*key[head]))
-            for key in keys
-        ]
-        heads.append((kappa, values[:, head], np.average(values[:, head], axis=0, weights=kappa)))
+    heads = [
+        (kappa, value, np.average(value, axis=0, weights=kappa))
+        for kappa, value in heads_of(network, batch, row, query)
+    ]
     mean = np.concatenate([mean for _, _, mean in heads])
     exact = deepcopy(network).double()
 
@@ -117,7 +114,7 @@ def slow_deviation(network, batch, row, query):
     variance = 0.0
     for g, (kappa, value, centre) in zip(gradient, heads, strict=True):
         share = float(phi(torch.tensor(network.config.tau * sum(kappa), dtype=torch.float64)))
-        variance += share * sum(k / sum(kappa) * (g @ (v - centre)) ** 2 for k, v in zip(kappa, value, strict=True))
+        variance += share * np.average([(g @ (v - centre)) ** 2 for v in value], weights=kappa)
     return math.sqrt(variance)
 
 

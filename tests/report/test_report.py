@@ -12,6 +12,7 @@ from levyscreen.calibrate import clustered_error
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.report import page
 from levyscreen.report.asking import ask_again
+from levyscreen.report.curves import intervals
 from levyscreen.report.screened import NOTE, note, read_screened
 from levyscreen.report.timelines import GRID, courses
 from levyscreen.report.who import Outcomes
@@ -156,6 +157,21 @@ def test_intervals_of_coverage_are_over_patients_and_not_over_their_records(scre
     error = 1.96 * clustered_error(inside.astype(float), asked.record // 2)
     low, high = 100 * (inside.mean() - error), min(100.0, 100 * (inside.mean() + error))
     assert f"{low:.1f} % to {high:.1f} %" in of(2)
+
+
+def test_a_reading_without_an_interval_is_not_counted_inside_one(screened, cohort, model):
+    """The variable with the most readings bounded, another not: it stands in no row, and how many there are is said."""
+    asked = ask_again(screened, cohort, model)
+    plain = model.calibration
+    each = plain.quantiles_by_variable.copy()
+    each[:, 0] = np.inf
+    found = intervals(asked, asked.record, replace(plain, quantiles_by_variable=each))
+    bounded = asked.variable != 0
+    for row in found["rows"]:
+        half = plain.half_width(asked.scale, asked.variable, row["level"])
+        assert row["share"] == pytest.approx((asked.error <= half)[bounded].mean())
+        assert row["without"] == (~bounded).sum() > 0
+    assert plain.variables[0] not in [row["variable"] for row in found["variables"]]
 
 
 def test_readings_that_the_model_takes_otherwise_are_told_among_the_rejected(screened, cohort, model):

@@ -13,8 +13,7 @@ import torch
 from levyscreen import schema
 from levyscreen.calibrate.affine import Affine
 from levyscreen.errors import CalibrationError, UsageError
-from levyscreen.operator import phi
-from levyscreen.questions import Answers, answer
+from levyscreen.questions import answer
 from levyscreen.reasons import Explainer
 from levyscreen.records.batches import Batcher
 from levyscreen.records.cache import read_cohort
@@ -22,25 +21,11 @@ from levyscreen.records.cohort import COLUMNS, NumericLines
 from levyscreen.records.hiding import hide
 from levyscreen.screen import ScreenSettings, _rank, screen, select
 from tests.conftest import SAMPLE
+from tests.screen.conftest import by_record
 
 module = importlib.import_module("levyscreen.screen")  # where `ask` is to be replaced
 SIGNALS = ["deviation", "disagreement", "evidence", "sigma_hat"]
 MEANS = ["uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae"]
-
-
-@pytest.fixture(scope="module")
-def screening(sample, shipped):
-    return screen(sample, shipped, with_queries=True)
-
-
-@pytest.fixture(scope="module")
-def scores(screening):
-    return screening.scores
-
-
-@pytest.fixture(scope="module")
-def scored(scores):
-    return scores[scores["status"] == "scored"]
 
 
 def flagged(frame):
@@ -53,19 +38,6 @@ def assert_same_scores(one, other):
     same = ["record_id", "status", "n_readings", "n_context", "n_hidden", "flagged", "decile"]
     pd.testing.assert_frame_equal(one[same], other[same])
     np.testing.assert_allclose(one[MEANS].to_numpy(float), other[MEANS].to_numpy(float), rtol=1e-5)
-
-
-def test_a_cohort_whose_rows_were_exported_twice_is_screened_as_it_is_once(sample, shipped, scores):
-    """Else a reading would be hidden while its copy is there to be read, and the worst patients looked trusted."""
-    lines = NumericLines(*(np.repeat(getattr(sample.load(), name), 2) for name in COLUMNS))
-    doubled = replace(sample, lines=lines, offsets=2 * sample.offsets)
-    pd.testing.assert_frame_equal(screen(doubled, shipped).scores, scores)
-
-
-def test_a_records_uncertainty_is_the_mean_of_its_questions(screening, scored):
-    of_questions = screening.queries.groupby("record_id")["uncertainty"].mean()
-    found = scored.set_index("record_id")["uncertainty"]
-    np.testing.assert_allclose(of_questions.loc[found.index], found, rtol=1e-5)
 
 
 # Rows, status, ranks ------------------------------------------------------------------------------------------------
@@ -162,8 +134,10 @@ def test_an_unreadable_file_is_a_row_that_heads_the_list(shipped, tmp_path):
 # What the numbers mean ----------------------------------------------------------------------------------------------
 
 
-def by_record(values, queries):
-    return pd.Series(values).groupby(queries["record_id"].to_numpy()).mean()
+def test_a_records_uncertainty_is_the_mean_of_its_questions(screening, scored):
+    of_questions = by_record(screening.queries["uncertainty"].to_numpy(), screening.queries)
+    found = scored.set_index("record_id")["uncertainty"]
+    np.testing.assert_allclose(of_questions.loc[found.index], found, rtol=1e-5)
 
 
 def test_uncertainty_is_the_mean_calibrated_scale_of_the_records_queries(screening, scored, shipped):
@@ -338,6 +312,13 @@ def test_an_answer_that_is_not_finite_gives_a_status_and_no_rank(sample, shipped
 # The same answer every time -----------------------------------------------------------------------------------------
 
 
+def test_a_cohort_whose_rows_were_exported_twice_is_screened_as_it_is_once(sample, shipped, scores):
+    """Else a reading would be hidden while its copy is there to be read, and the worst patients looked trusted."""
+    lines = NumericLines(*(np.repeat(getattr(sample.load(), name), 2) for name in COLUMNS))
+    doubled = replace(sample, lines=lines, offsets=2 * sample.offsets)
+    pd.testing.assert_frame_equal(screen(doubled, shipped).scores, scores)
+
+
 @pytest.mark.parametrize("tokens", [1, 100_000])
 def test_the_batch_size_changes_nothing(sample, shipped, scores, tokens):
     assert_same_scores(scores, screen(sample, shipped, ScreenSettings(tokens=tokens)).scores)
@@ -396,91 +377,3 @@ def test_another_seed_hides_other_readings_and_as_many(sample, shipped, screenin
     one, other = (select(sample, shipped, ScreenSettings(seed=seed)).hidden for seed in (0, 1))
     assert one.sum() == other.sum() == len(screening.queries)
     assert (one != other).any()
-
-
-# Reasons ------------------------------------------------------------------------------------------------------------
-
-
-def answers_of(record, variable, evidence, deviation):
-    """Answers by hand; what Explainer does not read is 0."""
-    record, variable = np.asarray(record), np.asarray(variable)
-    zero = np.zeros(len(record), dtype=np.float32)
-    evidence, deviation = np.asarray(evidence, dtype=np.float32), np.asarray(deviation, dtype=np.float32)
-    return Answers(record, zero, variable, zero, zero, evidence, zero, zero, deviation)
-
-
-def factors(evidence, conflict):
-    """A record's deviation from its two factors, as thm:variance has it."""
-    return float(phi(torch.tensor(float(evidence)))) ** 0.5 * conflict
-
-
-def reasons_of(records):
-    """Reasons, all flagged, from (evidence, conflict) of each record's single query."""
-    rows = np.arange(len(records))
-    explainer = Explainer(len(records), ("HR", "pH"))
-    deviation = [factors(*record) for record in records]
-    explainer.add(
-        slice(0, len(records)), answers_of(rows, rows * 0, [e for e, _ in records], deviation), np.array(deviation)
-    )
-    return explainer.explain(rows, np.ones(len(records), dtype=bool))[0].tolist()
-
-
-def test_reasons_name_the_factor_that_exceeds_the_median_record():
-    usual = [(100.0, 1.0)] * 3
-    assert reasons_of([*usual, (100.0, 4.0), (5.0, 1.0), (5.0, 4.0)])[3:] == ["conflict", "thin_evidence", "both"]
-
-
-def test_a_factor_with_less_than_a_third_of_the_excess_is_not_named():
-    # phi is 1 / Lambda far out: a hundredth of the evidence is ten times the thinness, ln 10 of excess.
-    usual = [(1e6, 1.0)] * 3
-    third = 10**0.5  # half of ln 10, a third of both together
-    assert reasons_of([*usual, (1e4, 0.95 * third)])[3] == "thin_evidence"
-    assert reasons_of([*usual, (1e4, 1.05 * third)])[3] == "both"
-
-
-def test_where_neither_factor_exceeds_the_median_none_is_named():
-    usual = [(100.0, 1.0)] * 3
-    assert reasons_of([*usual, (110.0, 0.2)]) == [None] * 4
-    assert reasons_of([(110.0, 0.2)]) == [None]
-
-
-def test_only_flagged_records_have_a_reason_and_only_scored_ones_worst_variables():
-    explainer = Explainer(3, ("HR", "pH"))
-    explainer.add(slice(0, 3), answers_of([0, 1], [0, 1], [10, 20], [0.5, 0.1]), np.array([0.5, 0.1]))
-    reasons, worst = explainer.explain(np.array([0, 1]), np.array([True, False, False]))
-    assert [reason is None for reason in reasons] == [False, True, True]
-    assert worst[2] is None
-
-
-def test_the_worst_variables_are_those_with_most_doubt_above_what_is_usual_for_them():
-    names = ("HR", "Temp", "pH", "MAP", "WBC")
-    # By variable the usual doubt is the mean over the cohort: HR 1, Temp 0.2, pH 2, MAP 1, WBC 1.
-    doubt = {0: [1.5, 0.3, 5.0, 1.2, 1.0], 1: [0.5, 0.1, 0.5, 0.8, 1.0], 2: [1.0, 0.2, 0.5, 1.0, 1.0]}
-    explainer = Explainer(3, names)
-    for record, values in doubt.items():
-        explainer.add(slice(0, 3), answers_of([record] * 5, range(5), [10.0] * 5, values), np.array(values))
-    worst = explainer.explain(np.arange(3), np.zeros(3, dtype=bool))[1]
-    assert worst.tolist() == ["pH;HR;MAP", "", ""]
-
-
-def test_a_variable_asked_twice_as_often_weighs_twice():
-    explainer = Explainer(2, ("HR", "pH"))
-    explainer.add(
-        slice(0, 2),
-        answers_of([0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 0, 1], [9.0] * 6, [1.0] * 6),
-        np.array([2, 2, 2.5, 1, 1, 1.0]),
-    )
-    assert explainer.explain(np.arange(2), np.zeros(2, dtype=bool))[1][0] == "HR;pH"  # 2 x 0.5 against 0.75
-
-
-def test_reasons_of_the_sample_are_those_of_a_loop_over_its_queries(screening, scored):
-    queries = screening.queries
-    thin = 0.5 * np.log(phi(torch.tensor(queries["evidence"].to_numpy(np.float64))).numpy())
-    by_thin = by_record(thin, queries)[scored["record_id"]].to_numpy()
-    both = by_record(np.log(queries["deviation"].to_numpy(np.float64)), queries)[scored["record_id"]].to_numpy()
-    by_conflict = both - by_thin
-    for at in np.flatnonzero(scored["flagged"]):
-        thin_excess, conflict_excess = by_thin[at] - np.median(by_thin), by_conflict[at] - np.median(by_conflict)
-        total = max(thin_excess, 0) + max(conflict_excess, 0)
-        named = [n for n, x in (("conflict", conflict_excess), ("thin_evidence", thin_excess)) if x > total / 3]
-        assert scored["reason"].iloc[at] == (named[0] if len(named) == 1 else "both")

@@ -92,8 +92,10 @@ def is_table(path: Path) -> bool:
 
 def may_be_tables(folder: Path) -> bool:
     """Whether a folder holds tables for one who says so: texts of any name that is no record file's are tables then."""
-    if is_table(folder) or not os.path.isdir(folder):
-        return is_table(folder)
+    if is_table(folder):
+        return True
+    if not os.path.isdir(folder):
+        return False
     names = [name for name in listing(folder) if not name.startswith(".") and not _is_document(name)]
     return any(map(ending_of, names)) and not any(_RECORD.fullmatch(name) for name in names)
 

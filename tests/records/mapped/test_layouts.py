@@ -200,10 +200,10 @@ def test_a_column_of_an_extension_type_is_what_it_is_stored_as(tmp_path):
 
 def test_a_table_whose_first_column_is_of_lists_is_guessed_at_all_the_same(tmp_path):
     table = pa.table(
-        {"tags": [[1, 2]] * 60, "patient": [1] * 60, "hours": [float(i) for i in range(60)], "HR": [80.0] * 60}
+        {"tags": [[1, 2]] * 60, "bed": [1] * 60, "hours": [float(i) for i in range(60)], "HR": [80.0] * 60}
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    assert guess(tmp_path / "t.parquet").roles.record == "patient"
+    assert guess(tmp_path / "t.parquet").roles.record == "bed"
 
 
 def test_columns_without_a_name_are_each_counted(tmp_path):
