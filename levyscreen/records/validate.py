@@ -107,7 +107,7 @@ def _tallied(part: Cohort) -> _Tally:
     seen = np.bincount(record[usable] * len(variables) + lines.variable[usable], minlength=len(part) * len(variables))
     by_class = np.bincount(lines.variable * np.int64(4) + lines.line_class, minlength=4 * len(variables))
     columns = (record, lines.time_hours, lines.variable)
-    again = repeats(*columns, lines.value)
+    again = repeats(*columns, value)
     return _Tally(
         readings=[np.bincount(record[usable & ~again], minlength=len(part))],
         lines=by_class.reshape(-1, 4),

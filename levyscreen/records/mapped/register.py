@@ -74,7 +74,9 @@ class Register:
         numbers = np.array([subject_of(word) for word in subject.words])
         for number, word in zip(numbers.tolist(), subject.words, strict=True):
             if word and self._called.setdefault(number, word) != word:
-                raise CohortError("two subjects stand for one number (7 and 007, or by rare chance two texts)")
+                raise CohortError(
+                    "two subjects stand for one number (7 and 007, or by rare chance two texts); rename one of them"
+                )
         there = (record >= 0) & np.array([bool(w) for w in subject.words])[subject.which]
         self._subject.take(record[there], numbers[subject.which][there], len(self.labels))
 
