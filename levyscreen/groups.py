@@ -84,7 +84,7 @@ class Interval:
     def fit(cls, told: Told, variables: int, level: float) -> Interval:
         """On the validation targets."""
         error, of = told.truth.astype(np.float64) - told.prediction, told.variable
-        a, b = fit_by_variable(told.signal, error, of, variables, fit_global(told.signal, error))
+        a, b = fit_by_variable(told.signal, error, of, variables, fit_global(told.signal, error, told.patient))
         score = np.abs(error) / (a[of] * told.signal + b[of])
         multiple = quantiles_by_variable(score, of, variables, (level,))[0]
         return cls(level, a, b, multiple, _noise(score < multiple[of], told.patient, of, variables))
@@ -188,7 +188,8 @@ def _row(
     share = np.bincount(told.variable[chosen], minlength=variables) / n
     found["calibration_se"] = float(np.linalg.norm(interval.noise @ share))
     off, both = abs(found["coverage"] - interval.level), np.hypot(found["coverage_se"], found["calibration_se"])
-    return found | {"outside": int(off > ERRORS * found["coverage_se"]), "outside_both": int(off > ERRORS * both)}
+    found |= {"outside": int(off > ERRORS * found["coverage_se"]), "outside_both": int(off > ERRORS * both)}
+    return {key: None if np.isnan(value) else value for key, value in found.items()}  # errors of one patient alone
 
 
 def groups_of(

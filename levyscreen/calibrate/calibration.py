@@ -183,7 +183,8 @@ def fit_calibration(
     s, error = _signal_and_error(signal_name, signal, mean, target)
     n_variables = len(names)
     v = _checked_variable(variable, len(error), n_variables)
-    pooled = fit_global(s, error)
+    whose = None if patient is None else np.asarray(patient)
+    pooled = fit_global(s, error, whose)
     a, b = np.full(n_variables, pooled.a), np.full(n_variables, pooled.b)
     if by == "variable":
         a, b = fit_by_variable(s, error, v, n_variables, pooled)
@@ -192,8 +193,8 @@ def fit_calibration(
     each = np.repeat(overall[:, None], n_variables, axis=1)  # (L, V)
     if by == "variable":
         each = quantiles_by_variable(score, v, n_variables, levels)
-        if patient is not None:
-            warn_of_few_patients(each, v, np.asarray(patient), levels, names)
+        if whose is not None:
+            warn_of_few_patients(each, v, whose, levels, names)
     warn_of_unbounded(each, levels, names)
     return Calibration(
         signal=signal_name,

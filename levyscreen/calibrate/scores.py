@@ -148,13 +148,17 @@ def flagged(signal: Float64s, fraction: float = 0.1, ids: NDArray[np.integer[Any
 def clustered_error(values: ArrayLike, cluster: NDArray[np.integer[Any]]) -> float:
     """Standard error of the mean of `values` (N,) that come in clusters, such as a patient's targets.
 
-    The sandwich: the root of the sum over clusters of their squared summed residuals, over N. With one value a cluster
-    it is the plain one, of divisor N; what a cluster's values share makes it larger.
+    The sandwich: the root of the sum over G clusters of their squared summed residuals, over N, times the root of
+    G / (G - 1). With one value a cluster it is the plain one; what a cluster's values share makes it larger. NaN where
+    all are of one cluster, which says nothing of another.
     """
     values = np.asarray(values, dtype=np.float64)
     _, place = np.unique(cluster, return_inverse=True)
     summed = np.bincount(place, values - values.mean())
-    return float(np.sqrt(summed @ summed)) / len(values)
+    clusters = len(summed)
+    if clusters < 2:
+        return math.nan
+    return float(np.sqrt(summed @ summed * clusters / (clusters - 1))) / len(values)
 
 
 def paired(**arrays: ArrayLike) -> list[Float64s]:

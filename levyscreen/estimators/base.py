@@ -37,6 +37,7 @@ class Estimator(ABC):
     needs_labels: ClassVar[bool] = False  # fits its uncertainty on targets: the lower block of tab:unc_interp
     all_folds: ClassVar[bool] = False  # fits on every disjoint hiding of the validation records, not on one alone
     in_units: ClassVar[bool] = False  # its uncertainty is a standard deviation of the prediction, calibrated or not
+    noise: float = 0.0  # standard deviation that every query has besides, z units; orders nothing, so it is left out
     patients: NDArray[np.int64] | None = None  # whose each validation record is, (R,), where one may have several
 
     def __init__(self, networks: Networks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,8 @@ class Laplace(Estimator):
     """Posterior standard deviation of the prediction, in z units, without the noise.
 
     The noise is one number for all queries. With it ranks would be the same, but for float32: it is a thousand times
-    the posterior's share and would leave that few digits. Dropout and the ensemble have no noise in theirs either.
+    the posterior's share and would leave that few digits. Its predictive law has it (`noise`); dropout and the ensemble
+    have none.
     Residuals set it and the prior; what tells one query from another is their features, and so the paper counts this
     among the estimators without labels.
     """
@@ -52,6 +54,7 @@ class Laplace(Estimator):
         shares = (_with_one(found.features) @ basis).square()  # (N, p)
         grid = PRIORS.to(eigenvalue)
         losses = [_loss(shares @ (1 / (eigenvalue + prior)) + noise, found.error) for prior in grid]
+        self.noise = math.sqrt(noise)
         self._posterior = _Posterior(basis, eigenvalue + grid[int(torch.stack(losses).argmin())])
 
     @torch.no_grad()

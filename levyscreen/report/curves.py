@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1000, 640, 130, 40, 20, 90
 LOWEST_LEVEL = 0.7  # shown
-TWO_SIDED_95 = 1.96
 FEWEST = 30  # targets of a variable whose coverage is listed
 FEWEST_PATIENTS = 11  # whose spread says how far a share may be off
 
@@ -65,8 +64,11 @@ def _sparsification(doubt: NDArray[np.float64], error: NDArray[np.float64], of: 
 def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration) -> dict[str, Any]:
     """Coverage of the calibrated intervals at each level, and by variable.
 
-    With a 95 % interval of its own, over the patients (N,) that the readings are of, unless these are too few.
+    With a 95 % interval of its own, by Student's t over the patients (N,) that the readings are of, unless these are
+    too few.
     """
+    from scipy.special import stdtrit
+
     rows, marks = [], []
     frame = _frame((LOWEST_LEVEL, 1.0), (LOWEST_LEVEL, 1.0))
     for level in calibration.levels:
@@ -75,13 +77,14 @@ def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration
         if not bounded.any():
             continue
         inside, whose = (asked.error <= half)[bounded].astype(np.float64), patient[bounded]
-        share, error = float(inside.mean()), TWO_SIDED_95 * clustered_error(inside, whose)
+        share, patients = float(inside.mean()), len(np.unique(whose))
+        known = patients >= FEWEST_PATIENTS
+        error = float(stdtrit(patients - 1, 0.975)) * clustered_error(inside, whose) if known else 0.0
         low, high = max(0.0, share - error), min(1.0, share + error)
-        known = len(np.unique(whose)) >= FEWEST_PATIENTS
         without = int((~bounded).sum())
         rows.append({"level": level, "share": share, "low": low, "high": high, "known": known, "without": without})
         if level >= LOWEST_LEVEL:
-            bar = frame.line([level, level], [low, high] if known else [share, share])
+            bar = frame.line([level, level], [low, high])
             marks.append({"dot": frame.dots([level], [share]), "bar": bar})
     return {
         "frame": frame,

@@ -11,6 +11,7 @@ import numpy as np
 from levyscreen import machine
 from levyscreen.config import TrainingConfig
 from levyscreen.estimators.registry import ESTIMATORS
+from levyscreen.records.described import patients_of
 from levyscreen.study.answers import Answered, answer, scores
 from levyscreen.study.networks import MissingNetwork
 
@@ -95,8 +96,9 @@ def _figures(stage: Stage, network: Network) -> dict[str, Any]:
         return found | {"mae": _mae(answer(estimator, stage.test))}
     for key in ("sigma-hat", "disagreement", "deviation"):
         estimator = ESTIMATORS[key]({"levy": [network]})
-        answered = answer(estimator, stage.test)
-        found[key] = scores(answer(estimator, stage.validation), answered, names, estimator.in_units)
+        validation, answered = answer(estimator, stage.validation), answer(estimator, stage.test)
+        patient = patients_of(stage.validated.described, validation.record)
+        found[key] = scores(validation, patient, answered, names, estimator.in_units)
         found["mae"] = _mae(answered)
     return found
 

@@ -99,10 +99,18 @@ def scores_besides(estimator: Estimator, questions: Questions) -> dict[str, floa
     return {name: float(np.concatenate([part[name] for part in parts]).mean()) for name in parts[0]}
 
 
-def scores(validation: Answered, test: Answered, names: Sequence[str], in_units: bool) -> dict[str, Any]:
+def scores(
+    validation: Answered,
+    patient: NDArray[np.int64],
+    test: Answered,
+    names: Sequence[str],
+    in_units: bool,
+    noise: float = 0.0,
+) -> dict[str, Any]:
     """Every figure of an estimator on test targets; scales and quantiles are fitted on the validation targets alone.
 
-    Uncalibrated, then with the affine scale of all variables together (sec:setup), then with one a variable.
+    Uncalibrated, then with the affine scale of all variables together (sec:setup), then with one a variable. `patient`
+    is whose each validation target is; `in_units` and `noise` are the estimator's.
     """
     error, signal = test.error, test.uncertainty
     found: dict[str, Any] = {
@@ -110,13 +118,13 @@ def scores(validation: Answered, test: Answered, names: Sequence[str], in_units:
         "queries": len(error),
         "seconds": test.seconds,
         "mae": float(error.mean()),
-        "crps_raw": _crps(test, signal) if in_units else None,
+        "crps_raw": _crps(test, np.hypot(signal, noise)) if in_units else None,
         **_ranking(test, signal),
     }
     lowest = min(0.0, float(validation.uncertainty.min()))  # a scale is fitted to what is 0 at least
     signals = [np.maximum(a.uncertainty - lowest, 0) for a in (validation, test)]
     signed = validation.truth - validation.prediction
-    pooled = fit_global(signals[0], signed)
+    pooled = fit_global(signals[0], signed, patient)
     found["affine"] = {"a": pooled.a, "b": pooled.b}
     same = np.full(len(names), pooled.a), np.full(len(names), pooled.b)
     own = fit_by_variable(signals[0], signed, validation.variable, len(names), pooled)

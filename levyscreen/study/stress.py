@@ -11,6 +11,7 @@ from levyscreen import machine
 from levyscreen.calibrate import Affine, fit_global, spearman
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.learn.data import epoch_seed
+from levyscreen.records.described import patients_of
 from levyscreen.records.hiding import choose
 from levyscreen.study.answers import Answered, Questions, answer
 
@@ -31,7 +32,7 @@ def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
         return
     networks = {"levy": stage.networks.networks("levy")}
     estimators = {name: ESTIMATORS[name](networks) for name in SIGNALS}
-    scales = {name: _scale(answer(estimators[name], stage.validation)) for name in SCALED}
+    scales = {name: _scale(stage, answer(estimators[name], stage.validation)) for name in SCALED}
     levels = []
     for kept in KEPT:
         questions = thinned(stage, kept)
@@ -52,8 +53,9 @@ def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
     results.write(dataset, seed, NAME, found, stage.networks.weights("levy"))
 
 
-def _scale(validation: Answered) -> Affine:
-    return fit_global(validation.uncertainty, validation.truth - validation.prediction)
+def _scale(stage: Stage, validation: Answered) -> Affine:
+    patient = patients_of(stage.validated.described, validation.record)
+    return fit_global(validation.uncertainty, validation.truth - validation.prediction, patient)
 
 
 def thinned(stage: Stage, kept: float) -> Questions:

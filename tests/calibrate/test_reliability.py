@@ -53,7 +53,7 @@ def test_coverage_is_of_the_readings_that_have_an_interval():
     table = reliability(np.zeros(4), error, np.ones(4), variable, given, np.arange(4)).set_index("variable")
     assert table.loc["overall", "coverage_80"] == pytest.approx(2 / 3)
     assert table.loc["overall", "bounded_80"] == 0.75
-    assert table.loc["overall", "error_80"] == pytest.approx(np.sqrt(2 * (1 / 3) ** 2 + (2 / 3) ** 2) / 3)
+    assert table.loc["overall", "error_80"] == pytest.approx(np.sqrt(2 / 9 / 2))
     assert list(table.index) == ["overall", "HR", "MAP"]  # what has no interval stands last
 
 
@@ -65,5 +65,5 @@ def test_a_patients_readings_miss_together_and_the_error_says_so():
     rows = table.set_index("variable")
     assert list(rows.loc[["overall", "MAP", "HR"], "patients"]) == [3, 2, 1]
     assert rows.loc["MAP", "coverage_80"] == 0.5
-    assert rows.loc["MAP", "error_80"] == pytest.approx(np.sqrt(2 * 2.5**2) / 10)  # each patient's residuals sum to 2.5
+    assert rows.loc["MAP", "error_80"] == pytest.approx(np.sqrt(2 * 2 * 2.5**2) / 10)  # each one's residuals sum to 2.5
     assert np.isnan(rows.loc["HR", "error_80"])

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from levyscreen.calibrate import ause, coverage, crps_gaussian, crps_sample, flagged_excess, sparsification, spearman
+from levyscreen.calibrate import (
+    ause,
+    clustered_error,
+    coverage,
+    crps_gaussian,
+    crps_sample,
+    flagged_excess,
+    sparsification,
+    spearman,
+)
 from levyscreen.errors import UsageError
 
 GOLDEN = np.load(Path(__file__).parent.parent / "golden" / "scores.npz")
@@ -134,3 +143,38 @@ def test_bad_input_is_named(score):
 def test_a_fraction_outside_0_to_1_is_refused():
     with pytest.raises(UsageError, match=r"\(0, 1\], got 10"):
         flagged_excess([1.0], [1.0], fraction=10)
+
+
+def test_with_one_value_a_cluster_the_clustered_error_is_the_binomial_one():
+    inside = np.random.default_rng(0).random(500) < 0.9
+    binomial = np.sqrt(inside.mean() * (1 - inside.mean()) / 499)
+    assert clustered_error(inside, np.arange(500)) == pytest.approx(binomial)
+
+
+def test_the_clustered_error_is_that_of_a_bootstrap_over_records():
+    rng = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(200), rng.integers(1, 30, 200))
+    inside = rng.random(len(cluster)) < np.clip(0.9 + 0.15 * rng.standard_normal(200), 0, 1)[cluster]
+    total, count = np.bincount(cluster, inside), np.bincount(cluster)
+    drawn = [total[rows].sum() / count[rows].sum() for rows in rng.integers(0, 200, (4000, 200))]
+    assert clustered_error(inside, cluster) == pytest.approx(np.std(drawn), rel=0.06)
+    assert clustered_error(inside, cluster) > 1.3 * clustered_error(inside, np.arange(len(cluster)))
+
+
+def test_the_clustered_error_cares_neither_for_ids_nor_order():
+    rng = np.random.default_rng(4)
+    values, cluster, order = rng.random(100), rng.integers(0, 9, 100), rng.permutation(100)
+    assert clustered_error(values[order], 7 * cluster[order] + 3) == pytest.approx(clustered_error(values, cluster))
+
+
+def test_the_clustered_error_of_few_clusters_is_not_too_small():
+    """Its square is the variance of the mean, on average over 4,000 draws of five clusters: within 4 %."""
+    rng = np.random.default_rng(5)
+    cluster = np.repeat(np.arange(5), 8)
+    draws = [rng.standard_normal(5)[cluster] + rng.standard_normal(40) for _ in range(4000)]
+    said = np.mean([clustered_error(values, cluster) ** 2 for values in draws])
+    assert said == pytest.approx(1 / 5 + 1 / 40, rel=0.04)
+
+
+def test_one_cluster_says_nothing_of_others():
+    assert np.isnan(clustered_error([1.0, 0.0, 1.0], np.array([4, 4, 4])))

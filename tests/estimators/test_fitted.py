@@ -66,6 +66,7 @@ def test_laplace_is_the_dense_formula_with_the_prior_that_validation_likes_best(
     laplace.fit(train, validation)
     got = laplace(asked).uncertainty[asked.query_mask].numpy()
     np.testing.assert_allclose(got, spread(best, dense(network, [asked])[0]), rtol=1e-5)
+    assert laplace.noise == pytest.approx(math.sqrt(noise), rel=1e-5)
     assert not np.allclose(got, spread(best * 10, dense(network, [asked])[0]), rtol=1e-2)
 
 

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import t
 
 from levyscreen.calibrate import clustered_error
 from levyscreen.errors import CalibrationError, UsageError
@@ -154,7 +155,7 @@ def test_intervals_of_coverage_are_over_patients_and_not_over_their_records(scre
     assert "are of 20; the intervals" in of(2)
     asked = ask_again(screened, cohort, model)
     inside = asked.error <= model.calibration.half_width(asked.scale, asked.variable, 0.9)
-    error = 1.96 * clustered_error(inside.astype(float), asked.record // 2)
+    error = t.ppf(0.975, 19) * clustered_error(inside.astype(float), asked.record // 2)
     low, high = 100 * (inside.mean() - error), min(100.0, 100 * (inside.mean() + error))
     assert f"{low:.1f} % to {high:.1f} %" in of(2)
 

@@ -18,8 +18,13 @@ def made_up(n=4000, seed=0, scale=1.0):
     return Answered(0.0, np.sort(rng.integers(0, 50, n)), variable, truth, truth + error, scale * deviation)
 
 
+def scored(validation, test, names="abcd", in_units=True, **others):
+    """With each record a patient of its own."""
+    return scores(validation, validation.record, test, list(names), in_units, **others)
+
+
 def test_a_calibrated_scale_undoes_the_unit_and_covers_as_it_says():
-    found = scores(made_up(seed=1, scale=7.0), made_up(seed=2, scale=7.0), ["a", "b", "c", "d"], in_units=True)
+    found = scored(made_up(seed=1, scale=7.0), made_up(seed=2, scale=7.0))
     assert found["affine"]["a"] == pytest.approx(1 / 7, rel=0.1)
     for kind in ("coverage", "conformal_coverage"):
         assert found["global"][kind]["0.9"] == pytest.approx(0.9, abs=0.02)
@@ -36,7 +41,7 @@ def skewed(seed, n=20_000):
 
 
 def test_the_empirical_law_scores_and_covers_better_where_residuals_are_not_normal():
-    found = scores(skewed(1), skewed(2), ["a", "b"], in_units=True)
+    found = scored(skewed(1), skewed(2), "ab")
     for by in ("global", "by_variable"):
         empirical = found[by]["empirical"]
         assert empirical["crps"] < found[by]["crps"] - 0.002
@@ -46,7 +51,7 @@ def test_the_empirical_law_scores_and_covers_better_where_residuals_are_not_norm
 
 
 def test_the_empirical_law_of_normal_residuals_scores_as_the_gaussian():
-    found = scores(made_up(seed=1, n=20_000), made_up(seed=2, n=20_000), ["a", "b", "c", "d"], in_units=True)
+    found = scored(made_up(seed=1, n=20_000), made_up(seed=2, n=20_000))
     for by in ("global", "by_variable"):
         assert found[by]["empirical"]["crps"] == pytest.approx(found[by]["crps"], rel=0.002)
         assert found[by]["empirical"]["width"]["0.9"] == pytest.approx(found[by]["width"]["0.9"], rel=0.03)
@@ -55,10 +60,19 @@ def test_the_empirical_law_of_normal_residuals_scores_as_the_gaussian():
 def test_signals_below_zero_are_shifted_and_rank_as_before():
     validation, test = made_up(seed=1), made_up(seed=2)
     lower = [replace(a, uncertainty=a.uncertainty - 3) for a in (validation, test)]
-    moved, found = scores(*lower, ["a", "b", "c", "d"], False), scores(validation, test, ["a", "b", "c", "d"], False)
+    moved, found = scored(*lower, in_units=False), scored(validation, test, in_units=False)
     assert moved["ause"] == pytest.approx(found["ause"])
     assert moved["global"]["crps"] == pytest.approx(found["global"]["crps"], rel=0.01)
     assert found["crps_raw"] is None
+
+
+def test_the_uncalibrated_score_has_the_noise_that_every_query_has_besides():
+    validation, test = made_up(seed=1), made_up(seed=2)
+    noisy = replace(test, uncertainty=np.hypot(test.uncertainty, 0.3))
+    found, plain = scored(validation, test, noise=0.3), scored(validation, test)
+    assert found["crps_raw"] == pytest.approx(scored(validation, noisy)["crps_raw"])
+    assert found["crps_raw"] > plain["crps_raw"] + 0.001
+    assert (found["ause"], found["by_variable"]) == (plain["ause"], plain["by_variable"])
 
 
 def test_the_sparsification_curve_has_the_area_that_ause_measures():

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from levyscreen.calibrate import clustered_error, fit_calibration, flagged, flagged_excess
+from levyscreen.calibrate import fit_calibration, flagged, flagged_excess
 from levyscreen.estimators import rich
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.groups import Interval, Told, coverage_by_group, groups_of
@@ -90,28 +90,6 @@ def test_of_stays_all_errors_and_folds_are_by_patient(tmp_path, monkeypatch):
     assert set(asked[0].tolist()) == set(patients)
     (found,) = [beyond._coverage(stage, stage.tested, fitted)]
     assert found["clusters"] == len(set(stage.tested.described.column("subject_id").to_pylist()))
-
-
-def test_with_one_target_a_record_the_clustered_error_is_the_binomial_one():
-    inside = np.random.default_rng(0).random(500) < 0.9
-    binomial = np.sqrt(inside.mean() * (1 - inside.mean()) / 500)
-    assert clustered_error(inside, np.arange(500)) == pytest.approx(binomial)
-
-
-def test_the_clustered_error_is_that_of_a_bootstrap_over_records():
-    rng = np.random.default_rng(3)
-    cluster = np.repeat(np.arange(200), rng.integers(1, 30, 200))
-    inside = rng.random(len(cluster)) < np.clip(0.9 + 0.15 * rng.standard_normal(200), 0, 1)[cluster]
-    total, count = np.bincount(cluster, inside), np.bincount(cluster)
-    drawn = [total[rows].sum() / count[rows].sum() for rows in rng.integers(0, 200, (4000, 200))]
-    assert clustered_error(inside, cluster) == pytest.approx(np.std(drawn), rel=0.06)
-    assert clustered_error(inside, cluster) > 1.3 * clustered_error(inside, np.arange(len(cluster)))
-
-
-def test_the_clustered_error_cares_neither_for_ids_nor_order():
-    rng = np.random.default_rng(4)
-    values, cluster, order = rng.random(100), rng.integers(0, 9, 100), rng.permutation(100)
-    assert clustered_error(values[order], 7 * cluster[order] + 3) == pytest.approx(clustered_error(values, cluster))
 
 
 def test_the_interval_is_the_calibrations():
