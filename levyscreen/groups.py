@@ -106,15 +106,17 @@ def _noise(
     A quantile off by chance covers as much more or less as the fitting targets' share below it is off: to first order,
     the mean of their residuals, summed here by patient because a patient's targets miss together. The target that is
     the quantile counts as outside: else ten targets, whose quantile is the largest, would seem to leave nothing to
-    chance.
+    chance. Of few patients each moves it more, as in `clustered_error`.
     """
     count = np.maximum(np.bincount(variable, minlength=variables), 1)
     mean = np.bincount(variable, inside, minlength=variables) / count
     _, row = np.unique(patient, return_inverse=True)
     rows = int(row.max()) + 1
-    moved = np.zeros((rows, variables))
+    moved, asked = np.zeros((rows, variables)), np.zeros((rows, variables), dtype=bool)
     np.add.at(moved, (row, variable), (inside - mean[variable]) / count[variable])
-    return moved  # (P, V)
+    asked[row, variable] = True
+    patients = asked.sum(axis=0)
+    return moved * np.sqrt(patients / np.maximum(patients - 1, 1))  # (P, V)
 
 
 def coverage_by_group(told: Told, interval: Limits, groups: Mapping[str, Labels]) -> dict[str, Any]:

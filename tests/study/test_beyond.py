@@ -132,7 +132,7 @@ def test_both_errors_together_are_how_coverage_scatters_over_calibrations_and_co
 def test_a_variable_of_ten_validation_targets_is_known_to_be_covered_by_chance():
     told = made_up(1, 10, 1)
     one = replace(told, variable=np.zeros(10, dtype=np.int64))
-    expected = np.sqrt(0.9 * 0.1 / 10)
+    expected = np.sqrt(0.9 * 0.1 / 9)
     assert np.linalg.norm(Interval.fit(one, len(NAMES), 0.9).noise[:, 0]) == pytest.approx(expected)
 
 
