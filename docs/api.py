@@ -16,6 +16,7 @@ BESIDE = {
     "levyscreen.continuum": ("ContinuumSettings", "Written"),
     "levyscreen.judging": ("Evaluation",),
     "levyscreen.store": ("Model",),
+    "levyscreen.config": ("Protocol", "ModelConfig", "TrainingConfig"),
     "levyscreen.records.cohort": ("Cohort",),
     "levyscreen.card": ("write_card",),
     "levyscreen.operator": ("LevySignals",),
@@ -46,6 +47,20 @@ from levyscreen.screen import ScreenSettings
 other = levyscreen.screen(cohort, model, ScreenSettings(hide=0.5, flag=0.05))
 print(int(other.scores["flagged"].sum()))
 ```
+
+## Training from Python
+
+As `levyscreen train my-records --out my-model`, but for one epoch of a smaller network:
+
+```python
+from levyscreen.config import ModelConfig, TrainingConfig
+
+small = ModelConfig(len(cohort.variables), width=32, heads=2, blocks=1, feed_forward=64)
+trained = levyscreen.train(cohort, "my-model", model=small, config=TrainingConfig(epochs=1))
+print(levyscreen.evaluate(trained, cohort).summary)
+```
+
+A training that was cut off goes on with `resume=True`.
 
 ## The attention layer in a network of your own
 
@@ -103,7 +118,8 @@ def _signature(name: str, thing: Any) -> str:
     first_by_name = [p.kind is p.KEYWORD_ONLY for p in signature.parameters.values() if p.name != "self"]
     if True in first_by_name:
         parameters.insert(first_by_name.index(True), "*")
-    returned = "" if signature.return_annotation in ("None", None) else f" -> {signature.return_annotation}"
+    nothing = signature.return_annotation in ("None", None, signature.empty)
+    returned = "" if nothing else f" -> {signature.return_annotation}"
     line = f"{name}({', '.join(parameters)}){returned}"
     return line if len(line) <= 110 else "\n".join([f"{name}(", *(f"    {p}," for p in parameters), f"){returned}"])
 

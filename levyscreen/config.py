@@ -32,6 +32,11 @@ class _Settings:
 class ModelConfig(_Settings):
     """The network of the paper's sec:setup and app:details.
 
+    `decode` is the layer that answers: levy, its controls, or a Transformer Neural Process; `head` what it predicts: a
+    value, or one with a scale learnt by likelihood. `width`, `heads`, `blocks` and `feed_forward` are of the encoder,
+    `frequencies` those of its encoding of time; `time_cells`, `channel_cells` and `tau` are the grid and the rate of
+    the layer. Raises ValueError for sizes that no network can have.
+
     With one channel cell the index space is time alone (tab:abl): no reading has a channel position then.
     """
 
@@ -83,7 +88,11 @@ SEEDS = 2**32  # a training's seed is below; others are made of it
 
 @dataclass(frozen=True)
 class TrainingConfig(_Settings):
-    """A training on hidden targets, resampled each epoch."""
+    """A training on hidden targets, resampled each epoch.
+
+    `seed` draws the split, the hidden targets and the first weights; `peak_rate` is AdamW's, reached after the share
+    `warm_up` of all steps. A batch is of `batch_records` records.
+    """
 
     seed: int = 0
     epochs: int = 30

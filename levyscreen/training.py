@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from levyscreen.config import ModelConfig, Protocol, TrainingConfig
+from levyscreen.config import OURS, ModelConfig, Protocol, TrainingConfig
 from levyscreen.errors import TrainingError
 from levyscreen.judging import calibrate
 from levyscreen.learn import checkpoint
@@ -34,25 +34,29 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
 
 STATE = "training"  # folder in a model's own
+RECIPE = TrainingConfig()
 
 
 def train(
     cohort: Cohort,
-    folder: Path,
-    protocol: Protocol,
-    model: ModelConfig,
-    config: TrainingConfig,
-    device: torch.device,
+    folder: Path | str,
+    protocol: Protocol = OURS,
+    model: ModelConfig | None = None,
+    config: TrainingConfig = RECIPE,
+    device: torch.device | str = "cpu",
     resume: bool = False,
     watch: Watch | None = None,
     teacher: Teacher | None = None,
 ) -> Model:
     """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
 
+    What is left out is as in `levyscreen train`; `model` is the default network of the cohort's variables.
     The state of the training lies in `folder`/training; with `resume`, one cut off there goes on, and a model that is
     already there with the same records and settings is taken as it is, so that members can be added to its ensemble.
     Raises TrainingError where `resume` finds a whole model of others there.
     """
+    folder, device = Path(folder), torch.device(device)
+    model = model or ModelConfig(len(cohort.variables))
     if resume and (done := finished(folder, cohort, protocol, model, config, device)):
         return done
     if resume and (folder / CONFIG).exists() and not (folder / STATE / checkpoint.FILE).exists():

@@ -1,5 +1,6 @@
 """From a cohort to a model folder: what a second call takes over, and what a member of an ensemble shares."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from levyscreen.calibrate import CalibrationWarning
+from levyscreen.config import PROTOCOLS, ModelConfig, TrainingConfig
 from levyscreen.errors import TrainingError
 from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.learn.fit import Watch, fit
@@ -42,6 +44,14 @@ def test_resume_takes_a_finished_model_as_it_is_and_leaves_one_of_other_settings
         (tmp_path / "calibration.json").unlink()
         train(cohort, tmp_path, PROTOCOL, model, config, CPU, resume=True, watch=Watch(epoch=refuse))
         assert (tmp_path / "calibration.json").read_bytes() == before[tmp_path / "calibration.json"]
+
+
+def test_what_is_left_out_is_as_the_command_has_it(tmp_path):
+    cohort = tiny_cohort()
+    model = train(cohort, str(tmp_path), config=TrainingConfig(epochs=1))
+    assert model.network.config == ModelConfig(variables=len(cohort.variables))
+    assert model.preprocessor.protocol == PROTOCOLS["ours"]
+    assert inspect.signature(train).parameters["config"].default == TrainingConfig()
 
 
 def test_a_member_shares_the_split_and_has_other_weights(tmp_path):
