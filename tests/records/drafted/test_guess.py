@@ -206,6 +206,15 @@ def test_a_table_without_any_time_is_an_error_that_names_the_columns(tmp_path):
         guess(path)
 
 
+def test_where_the_first_of_several_tables_is_none_of_readings_the_others_are_named(tmp_path):
+    write(tmp_path / "admissions.csv", ["stay", "age"], [(1, "old")] * 3)
+    write(tmp_path / "events.csv", ["stay", "time", "code", "value"], [(1, hour, "HR", 80) for hour in range(30)])
+    with pytest.raises(
+        CohortError, match=r"admissions\.csv: none of its .* the table of .*; beside it are events\.csv$"
+    ):
+        guess(tmp_path)
+
+
 def test_every_name_and_text_survives_the_way_through_toml(tmp_path):
     odd = ['a "quoted" name', "tab\there", "ünï", "x.y", "back\\slash", "a,b;c"]
     rows = [(1, hour, name, hour) for name in odd for hour in range(30)]
