@@ -52,8 +52,8 @@ def guess(source: Path) -> Guess:
     roles = guess_roles(profile)
     if roles is None:
         raise CohortError(
-            f"{profile.source}: none of its columns can be a time ({listed(list(profile.columns))}); name one of them time"
-            + _or_another(profile)
+            f"{profile.source}: none of its columns can be a time ({listed(list(profile.columns))}); name one of them "
+            f"time{_or_another(profile)}"
         )
     described = descriptions(source) if kind == "meds" else {}
     record = profile.file if roles.record == FILE else words(profile.columns[roles.record])
@@ -63,9 +63,9 @@ def guess(source: Path) -> Guess:
     variables, facts = found.variables, found.facts
     if not variables:
         raise CohortError(
-            f"{profile.source}: nothing in it looks like a reading, numbers that come often under one name, among the columns "
-            f"{listed(list(profile.columns))}; name the column of names variable, that of numbers value"
-            + _or_another(profile)
+            f"{profile.source}: nothing in it looks like a reading, numbers that come often under one name, among the "
+            f"columns {listed(list(profile.columns))}; name the column of names variable, that of numbers "
+            f"value{_or_another(profile)}"
         )
     span, count = _spans(profile, roles, record, sum(s.count for n in variables.values() for e in n for s in e.seen))
     horizon, windows = _horizon(span, count)
