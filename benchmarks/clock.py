@@ -6,17 +6,17 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-import torch
+from levyscreen import machine
 
 Work = Callable[[], object]
 
 
 def seconds(work: Work) -> float:
     """One run."""
-    _settle()
+    machine.settle()
     start = time.perf_counter()
     work()
-    _settle()
+    machine.settle()
     return time.perf_counter() - start
 
 
@@ -38,8 +38,3 @@ def in_turn(works: Sequence[Work], runs: int) -> tuple[list[float], list[float]]
     columns = list(zip(*rounds, strict=True))
     ratios = [[own / first for own, first in zip(column, columns[0], strict=True)] for column in columns]
     return [statistics.median(c) for c in columns], [statistics.median(r) for r in ratios]
-
-
-def _settle() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

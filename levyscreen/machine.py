@@ -54,6 +54,12 @@ def describe(device: torch.device) -> dict[str, Any]:
     }
 
 
+def settle() -> None:
+    """Waits until a GPU has done what it was given, so that a clock may be read."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 def peak_memory_bytes() -> int:
     """Largest resident size of this process so far; 0 where the platform does not tell."""
     try:

@@ -42,6 +42,7 @@ CONTESTS = (
     Contest("disagreement", "density", RANKING),
     Contest("disagreement", "laplace", RANKING),
     Contest("disagreement", "softmax-dispersion", (*AS_IS, *CALIBRATED)),
+    Contest("disagreement", "variance-head", (*AS_IS, *CALIBRATED)),
     Contest("deviation", "dropout", (*AS_IS, *CALIBRATED)),
     Contest("deviation", "ensemble", (*AS_IS, *CALIBRATED)),
     Contest("deviation", "softmax-dispersion", (*AS_IS, *CALIBRATED, "mae")),

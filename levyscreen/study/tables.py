@@ -194,16 +194,16 @@ def _block(table: pd.DataFrame, columns: Columns, study: str) -> list[list[str]]
     """Cells of a table: its head, then a row a name, in the order of `_in_order`; ours, in brackets the paper's."""
     cells = {(name, figure): rest for name, figure, *rest in table[KEYS].itertuples(index=False)}
     names = _in_order(table, study)
-    passes = ["passes"] if ESTIMATORS.keys() & set(names) else []
-    lines = [["", *passes, "seeds", *(title for title, _ in columns.values())]]
+    about = ["passes", "labels"] if ESTIMATORS.keys() & set(names) else []
+    lines = [["", *about, "seeds", *(title for title, _ in columns.values())]]
     for name in names:
         found = {figure: cells.get((name, figure)) for figure in columns}
         if any(cell is not None for cell in found.values()):
             known = ESTIMATORS.get(name)
-            titles = [_title(name, study), "" if known is None else str(known.passes)]
+            says = ["1", ""] if known is None else [str(known.passes), "yes" if known.needs_labels else ""]
             seeds = max(0 if cell is None or np.isnan(cell[0]) else int(cell[0]) for cell in found.values())
             of_row = [_cell(found[figure], digits) for figure, (_, digits) in columns.items()]
-            lines.append([*titles[: 1 + len(passes)], str(seeds), *of_row])
+            lines.append([_title(name, study), *says[: len(about)], str(seeds), *of_row])
     return lines
 
 

@@ -14,16 +14,16 @@ from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.types import Batch
 from tests.learn.tiny import MODEL, PROTOCOL, VARIABLES, tiny_cohort
 
-HEAD = {"nll": "nll", "beta-nll": "beta-nll", "tnp-d": "nll"}
+LIKELIHOOD = {"nll": {"head": "nll"}, "beta-nll": {"head": "beta-nll"}, "tnp-d": {"decode": "tnp-d", "head": "nll"}}
 
 
 def tiny_networks():
-    """By what they are; a network with a head of two outputs stands for the Transformer Neural Process."""
+    """By what they are, as study/networks.py names them."""
     networks = {"levy": [build(MODEL, 0)], "ensemble": [build(MODEL, seed) for seed in range(5)]}
     networks["student"] = [build(MODEL, 9)]
     networks["softmax"] = [build(replace(MODEL, decode="softmax"), 5)]
     networks["cosine"] = [build(replace(MODEL, decode="cosine"), 10)]
-    networks |= {name: [build(replace(MODEL, head=head), 6 + i)] for i, (name, head) in enumerate(HEAD.items())}
+    networks |= {name: [build(replace(MODEL, **of), 6 + i)] for i, (name, of) in enumerate(LIKELIHOOD.items())}
     for of_kind in networks.values():
         for network in of_kind:
             network.eval()

@@ -13,16 +13,20 @@ from levyscreen.study import tables
 from levyscreen.study.results import Results
 
 NAMES = "disagreement,deviation,draws-prediction,laplace,dropout,variance-head,nll,ensemble"
+RUNS = {"interpolation": set(NAMES.split(",")), "cohort": set(NAMES.split(",")), "stress": {"levy"}}
 SCRIPT = f"""
 import sys, torch
 from pathlib import Path
 from levyscreen.study.ranking import rank
 from levyscreen.study.results import Results
+from levyscreen.study.stress import stress
 from tests.study.tiny import tiny_stage
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
-rank(tiny_stage(folder), Results(folder / "results", "interpolation"), {NAMES.split(",")})
+for study in ("interpolation", "cohort"):
+    rank(tiny_stage(folder), Results(folder / "results", study), {NAMES.split(",")})
+stress(tiny_stage(folder), Results(folder / "results", "stress"))
 """
 ROOT = Path(__file__).parents[2]
 
@@ -43,16 +47,18 @@ def killed_at(folder, done):
     assert process.wait() == -signal.SIGKILL  # else it had ended before, and nothing was killed
 
 
-def figures(folder):
-    table = tables.long_table(Results(folder / "results", "interpolation"))
+def figures(folder, study):
+    table = tables.long_table(Results(folder / "results", study))
     return table[(table["figure"] != "seconds") & table["mean"].notna()].reset_index(drop=True)
 
 
 def test_kills_in_a_training_and_between_runs_change_no_figure(tmp_path):
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for done in (0, 1, 4):
+    for done in (0, 1, 4, 10, 16):
         killed_at(killed, done)
     assert started(killed).wait() == 0
     assert started(whole).wait() == 0
-    pd.testing.assert_frame_equal(figures(killed), figures(whole))
-    assert set(figures(whole).dropna(subset="seeds")["name"]) == set(NAMES.split(","))
+    for study, names in RUNS.items():
+        pd.testing.assert_frame_equal(figures(killed, study), figures(whole, study))
+        ours = figures(whole, study).dropna(subset="seeds")["name"]
+        assert {name.split(", ")[0] for name in ours} == names

@@ -7,6 +7,7 @@ import pytest
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study import ablations, columns, contests, run, tables
 from levyscreen.study.results import Results
+from levyscreen.study.stress import KEPT, NAME
 
 
 def test_a_table_puts_the_papers_value_beside_ours(whole):
@@ -14,7 +15,7 @@ def test_a_table_puts_the_papers_value_beside_ours(whole):
     row = next(line for line in text.splitlines() if line.startswith("| MC dropout"))
     ours = json.loads(whole.path("physionet2012", 3, "dropout").read_text())
     assert f"{ours['ause']:.3f} (0.482 ± 0.009)" in row
-    assert "| 20 | 1 |" in row
+    assert "| 20 |  | 1 |" in row
 
 
 def test_what_is_far_from_the_paper_is_listed_by_how_far(whole):
@@ -63,6 +64,21 @@ def test_the_papers_values_are_of_known_rows():
     for study in ("interpolation", "cohort"):
         assert set(tables.paper_values(study)["name"]) <= set(ESTIMATORS)
     assert set(tables.paper_values("ablations")["name"]) <= {*ablations.TRAINED, *ablations.TAUS}
+    assert set(tables.paper_values("continuum")["name"]) <= {*columns.ROWS["continuum"], *ESTIMATORS}
+    levels = {f"{NAME}, {100 * kept:03.0f} % of the context" for kept in KEPT}
+    assert set(tables.paper_values("stress")["name"]) <= levels
+
+
+def test_every_figure_of_the_paper_has_a_column():
+    for study in ("interpolation", "cohort", "continuum", "stress", "ablations"):
+        shown = {figure for _, block in columns.BLOCKS[study] for figure in block}
+        assert set(tables.paper_values(study)["figure"]) <= shown
+
+
+def test_a_row_says_how_many_passes_it_takes_and_whether_it_needs_labels(whole):
+    begun = [line.split(" | ")[:3] for line in tables.markdown(whole).splitlines()]
+    assert ["| MC dropout (20 passes)", "20", ""] in begun
+    assert ["| heteroscedastic Gaussian-NLL head", "1", "yes"] in begun
 
 
 def test_every_row_of_the_ablations_has_a_title():
