@@ -20,7 +20,10 @@ import typer.main
 import yaml
 from markdown_it import MarkdownIt
 
+from docs import rankings
 from levyscreen.cli.app import app, main
+from levyscreen.study import tables
+from levyscreen.study.results import Results
 from tests.conftest import SAMPLE
 
 ROOT = Path(__file__).parent.parent
@@ -245,6 +248,17 @@ def test_every_page_of_docs_is_in_its_index():
 def test_a_page_made_of_the_code_is_not_stale(name):
     made = __import__(f"docs.{name}", fromlist=["page"])
     assert made.PAGE.read_text("utf-8") == made.page(), f"python -m docs.{name} writes docs/{name}.md anew"
+
+
+@pytest.mark.parametrize("study", sorted(path.name for path in (ROOT / "studies").iterdir() if path.name != "networks"))
+def test_the_tables_of_a_study_are_those_of_its_results(study):
+    text = (ROOT / "studies" / study / "table.md").read_text("utf-8")
+    assert text == tables.markdown(Results(ROOT / "studies", study)), f"levyscreen study {study} --tables"
+
+
+@pytest.mark.parametrize(("path", "calibrated"), rankings.PAGES.items(), ids=lambda value: getattr(value, "name", ""))
+def test_the_rankings_in_a_document_are_those_of_the_studies(path, calibrated):
+    assert path.read_text("utf-8") == rankings.page(path, calibrated), "python -m docs.rankings writes them anew"
 
 
 def test_the_reference_names_every_command_and_option():

@@ -3,6 +3,9 @@
 Out of fold on the validation targets of PhysioNet 2012, seed 0 (AUSE; CRPS): the deviation alone 0.392; 0.2263, this
 network 0.243; 0.2186, two hundred boosted trees of 16 leaves 0.245; 0.2189. Trees fitted to USHCN ranked well, and
 their scale was useless: gamma deviance bears no errors that are nearly 0.
+
+The norm of the head's gradient as a fifth column was tried and left out. On test targets of seeds 0 to 2 it takes 0.001
+to 0.002 off the AUSE and 0.0001 off the CRPS, and ranks patients no better (Spearman 0.720 with it, 0.722 without).
 """
 
 from __future__ import annotations
