@@ -11,7 +11,6 @@ import numpy as np
 from levyscreen import machine
 from levyscreen.config import TrainingConfig
 from levyscreen.estimators.registry import ESTIMATORS
-from levyscreen.records.described import patients_of
 from levyscreen.study.answers import Answered, answer, scores
 from levyscreen.study.networks import MissingNetwork
 
@@ -97,7 +96,7 @@ def _figures(stage: Stage, network: Network) -> dict[str, Any]:
     for key in ("sigma-hat", "disagreement", "deviation"):
         estimator = ESTIMATORS[key]({"levy": [network]})
         validation, answered = answer(estimator, stage.validation), answer(estimator, stage.test)
-        patient = patients_of(stage.validated.described, validation.record)
+        patient = stage.validated.patient(validation.record)
         found[key] = scores(validation, patient, answered, names, estimator.in_units)
         found["mae"] = _mae(answered)
     return found

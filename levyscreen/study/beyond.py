@@ -23,7 +23,6 @@ from levyscreen.plot import GRID, most_read
 from levyscreen.questions import Answers, joined
 from levyscreen.questions import answer as answer_batch
 from levyscreen.records.batches import Batcher
-from levyscreen.records.described import patients_of
 from levyscreen.records.hiding import fold_count
 from levyscreen.study.answers import Questions, answer
 from levyscreen.study.networks import MissingNetwork
@@ -94,7 +93,7 @@ def ask(stage: Stage, questions: Questions) -> Answers:
 
 def of_deviation(answers: Answers, asked: Asked) -> Told:
     """Answers of these records with the deviation as their signal."""
-    patient = patients_of(asked.described, answers.record)
+    patient = asked.patient(answers.record)
     return Told(answers.record, patient, answers.variable, answers.truth, answers.prediction, answers.deviation)
 
 
@@ -187,7 +186,7 @@ def _bands(stage: Stage, calibrated: Interval) -> dict[str, Any]:
 
 def _of_estimator(stage: Stage, estimator: Estimator) -> Interval:
     a = answer(estimator, stage.validation)
-    patient = patients_of(stage.validated.described, a.record)
+    patient = stage.validated.patient(a.record)
     told = Told(a.record, patient, a.variable, a.truth, a.prediction, a.uncertainty)
     return Interval.fit(told, len(stage.training.preprocessor.variables), LEVEL)
 

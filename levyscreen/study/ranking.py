@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from levyscreen import machine
 from levyscreen.estimators.registry import ESTIMATORS
-from levyscreen.records.described import patients, patients_of
+from levyscreen.records.described import patients
 from levyscreen.study.answers import answer, scores, scores_besides
 from levyscreen.study.networks import MissingNetwork
 
@@ -49,8 +49,7 @@ def _made(stage: Stage, name: str) -> Estimator:
 def _run(stage: Stage, estimator: Estimator, study: str) -> dict[str, Any]:
     asked = stage.screening if study == "cohort" else stage.test
     validation, answered = answer(estimator.on_validation, stage.validation), answer(estimator, asked)
-    patient = patients_of(stage.validated.described, validation.record)
-    variables = stage.training.preprocessor.variables.names
+    patient, variables = stage.validated.patient(validation.record), stage.training.preprocessor.variables.names
     return {
         "passes": estimator.passes,
         "reads": estimator.reads,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levyscreen.learn.data import TrainingData, epoch_seed, prepare
+from levyscreen.records.described import patients_of
 from levyscreen.records.hiding import fold_count, hide
 from levyscreen.study.answers import Questions
 from levyscreen.study.datasets import read
@@ -43,6 +44,10 @@ class Asked:
         return Questions.of(
             self.readings, hide(self.readings, self.share, self.seed + again, self.most, fold), self.device
         )
+
+    def patient(self, record: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Whose each target is, (N,), by the row of its record."""
+        return patients_of(self.described, record)
 
 
 @dataclass(frozen=True)

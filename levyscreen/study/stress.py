@@ -11,7 +11,6 @@ from levyscreen import machine
 from levyscreen.calibrate import Affine, fit_global, spearman
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.learn.data import epoch_seed
-from levyscreen.records.described import patients_of
 from levyscreen.records.hiding import choose
 from levyscreen.study.answers import Answered, Questions, answer
 
@@ -54,7 +53,7 @@ def stress(stage: Stage, results: Results, say: Callable[[str], None] = lambda l
 
 
 def _scale(stage: Stage, validation: Answered) -> Affine:
-    patient = patients_of(stage.validated.described, validation.record)
+    patient = stage.validated.patient(validation.record)
     return fit_global(validation.uncertainty, validation.truth - validation.prediction, patient)
 
 
