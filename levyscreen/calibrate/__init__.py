@@ -9,6 +9,7 @@ from levyscreen.calibrate.reliability import reliability
 from levyscreen.calibrate.scores import (
     ause,
     clustered_error,
+    clustered_margin,
     coverage,
     crps_gaussian,
     crps_sample,
@@ -29,6 +30,7 @@ __all__ = [
     "ause",
     "check_request",
     "clustered_error",
+    "clustered_margin",
     "conformal_quantile",
     "coverage",
     "crps_gaussian",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from levyscreen.calibrate.scores import Float64s, Floats, clustered_error, crps_of_error, paired
+from levyscreen.calibrate.scores import Float64s, Floats, clustered_margin, crps_of_error, paired
 from levyscreen.errors import CalibrationError
 
 SHRINK = 50.0  # targets of a variable at which its own fit and the global one weigh the same
@@ -45,16 +45,16 @@ class Affine:
 def fit_global(signal: ArrayLike, error: ArrayLike, patient: NDArray[np.integer[Any]] | None = None) -> Affine:
     """The (a, b) of least mean CRPS over all targets; `error` is target - mean, `patient` whose each is, all (N,).
 
-    a is 0 unless the signal lowers the mean CRPS, against the best constant scale, by more than twice the standard
-    error of that difference: the minimum over noise alone has a > 0 half of the time. The error is clustered by
-    patient, so of one patient alone no signal is shown to carry anything; without `patient` targets are taken as
-    independent. Raises CalibrationError for a negative signal, UsageError for empty, unequal or non-finite inputs.
+    a is 0 unless the signal lowers the mean CRPS, against the best constant scale, by more than half the 95 % interval
+    of that difference: the minimum over noise alone has a > 0 half of the time. The interval is clustered by patient,
+    so of one patient alone no signal is shown to carry anything; without `patient` targets are taken as independent.
+    Raises CalibrationError for a negative signal, UsageError for empty, unequal or non-finite inputs.
     """
     s, e = _prepared(signal, error)
     fitted, constant = _search(s, e), _search(np.zeros_like(s), e)
     gain = crps_of_error(e, constant.b + 0 * s) - crps_of_error(e, fitted.a * s + fitted.b)
-    noise = clustered_error(gain, np.arange(len(gain)) if patient is None else patient)
-    return fitted if float(gain.mean(dtype=np.float64)) > 2 * noise else constant
+    chance = clustered_margin(gain, np.arange(len(gain)) if patient is None else patient)
+    return fitted if float(gain.mean(dtype=np.float64)) > chance else constant
 
 
 def fit_by_variable(

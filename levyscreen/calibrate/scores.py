@@ -161,6 +161,13 @@ def clustered_error(values: ArrayLike, cluster: NDArray[np.integer[Any]]) -> flo
     return float(np.sqrt(summed @ summed * clusters / (clusters - 1))) / len(values)
 
 
+def clustered_margin(values: ArrayLike, cluster: NDArray[np.integer[Any]]) -> float:
+    """Half of the 95 % interval of that mean, by Student's t over the clusters; NaN where all are of one cluster."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(len(np.unique(cluster)) - 1, 0.975)) * clustered_error(values, cluster)
+
+
 def paired(**arrays: ArrayLike) -> list[Float64s]:
     """The arrays as float64, once they are seen to be one-dimensional, of one length, not empty and finite.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from levyscreen.calibrate import ause, clustered_error, flagged_excess, reliability, sparsification, spearman
+from levyscreen.calibrate import ause, clustered_margin, flagged_excess, reliability, sparsification, spearman
 from levyscreen.report.chart import Frame
 
 if TYPE_CHECKING:
@@ -64,11 +64,8 @@ def _sparsification(doubt: NDArray[np.float64], error: NDArray[np.float64], of: 
 def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration) -> dict[str, Any]:
     """Coverage of the calibrated intervals at each level, and by variable.
 
-    With a 95 % interval of its own, by Student's t over the patients (N,) that the readings are of, unless these are
-    too few.
+    With a 95 % interval of its own, over the patients (N,) that the readings are of, unless these are too few.
     """
-    from scipy.special import stdtrit
-
     rows, marks = [], []
     frame = _frame((LOWEST_LEVEL, 1.0), (LOWEST_LEVEL, 1.0))
     for level in calibration.levels:
@@ -77,9 +74,8 @@ def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration
         if not bounded.any():
             continue
         inside, whose = (asked.error <= half)[bounded].astype(np.float64), patient[bounded]
-        share, patients = float(inside.mean()), len(np.unique(whose))
-        known = patients >= FEWEST_PATIENTS
-        error = float(stdtrit(patients - 1, 0.975)) * clustered_error(inside, whose) if known else 0.0
+        share, known = float(inside.mean()), len(np.unique(whose)) >= FEWEST_PATIENTS
+        error = clustered_margin(inside, whose) if known else 0.0
         low, high = max(0.0, share - error), min(1.0, share + error)
         without = int((~bounded).sum())
         rows.append({"level": level, "share": share, "low": low, "high": high, "known": known, "without": without})

@@ -83,11 +83,11 @@ def test_a_signal_of_noise_carries_nothing():
 
 
 def test_what_patients_share_does_not_pass_for_a_signal():
-    """A level of each of 12 patients, and one of their errors that has nothing to do with it; 500 targets each."""
-    rng, patient = np.random.default_rng(7), np.repeat(np.arange(12), 500)
+    """A level of each of 30 patients, and one of their errors that has nothing to do with it; 200 targets each."""
+    rng, patient = np.random.default_rng(7), np.repeat(np.arange(30), 200)
 
     def drawn(own):
-        level, spread = rng.gamma(2.0, 1.0, (2, 12))
+        level, spread = rng.gamma(2.0, 1.0, (2, 30))
         return level[patient], (level if own else spread)[patient] * rng.standard_normal(6_000)
 
     unrelated, related = ([drawn(own) for _ in range(20)] for own in (False, True))
