@@ -83,17 +83,17 @@ def test_a_signal_of_noise_carries_nothing():
 
 
 def test_what_patients_share_does_not_pass_for_a_signal():
-    """A level of each of 30 patients, and one of their errors that has nothing to do with it; 200 targets each."""
-    rng, patient = np.random.default_rng(7), np.repeat(np.arange(30), 200)
+    """A level of each of 12 patients, and one of their errors that has nothing to do with it; 500 targets each."""
+    rng, patient = np.random.default_rng(7), np.repeat(np.arange(12), 500)
 
     def drawn(own):
-        level, spread = rng.gamma(2.0, 1.0, (2, 30))
+        level, spread = rng.gamma(2.0, 1.0, (2, 12))
         return level[patient], (level if own else spread)[patient] * rng.standard_normal(6_000)
 
     unrelated, related = ([drawn(own) for _ in range(20)] for own in (False, True))
     assert sum(fit_global(*one).carries_signal for one in unrelated) > 5  # taken as independent
     assert sum(fit_global(*one, patient).carries_signal for one in unrelated) <= 2
-    assert sum(fit_global(*one, patient).carries_signal for one in related) >= 18
+    assert sum(fit_global(*one, patient).carries_signal for one in related) >= 15
     assert not fit_global(*related[0], np.zeros(6_000, int)).carries_signal  # nor does one patient's
 
 
