@@ -50,7 +50,7 @@ def train(
 ) -> Model:
     """Trains one model into `folder`, and calibrates it on its validation records if it emits signals.
 
-    What is left out is as in `levyscreen train`; `model` is the default network of the cohort's variables.
+    What is left out is as in `levyscreen train`, but for the device; `model` is its network of the cohort's variables.
     The state of the training lies in `folder`/training; with `resume`, one cut off there goes on, and a model that is
     already there with the same records and settings is taken as it is, so that members can be added to its ensemble.
     Raises TrainingError where `resume` finds a whole model of others there.

@@ -68,9 +68,7 @@ def _row(
         bounded = np.isfinite(h)
         row[f"coverage_{percent}"] = float(np.mean((error <= h)[bounded])) if bounded.any() else math.nan
         if patient is not None:
-            row[f"error_{percent}"] = (
-                clustered_error((error <= h)[bounded], patient[bounded]) if bounded.any() else math.nan
-            )
+            row[f"error_{percent}"] = clustered_error((error <= h)[bounded], patient[bounded])
         row[f"gap_{percent}"] = row[f"coverage_{percent}"] - level
         row[f"gaussian_coverage_{percent}"] = float(np.mean(error <= ndtri((1 + level) / 2) * scale))
         row[f"width_{percent}"] = float(2 * np.median(h))

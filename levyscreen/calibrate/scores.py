@@ -149,20 +149,19 @@ def clustered_error(values: ArrayLike, cluster: NDArray[np.integer[Any]]) -> flo
     """Standard error of the mean of `values` (N,) that come in clusters, such as a patient's targets.
 
     The sandwich: the root of the sum over G clusters of their squared summed residuals, over N, times the root of
-    G / (G - 1). With one value a cluster it is the plain one; what a cluster's values share makes it larger. NaN where
-    all are of one cluster, which says nothing of another.
+    G / (G - 1). With one value a cluster it is the plain one; what a cluster's values share makes it larger. NaN for
+    one cluster, which says nothing of another, and for none.
     """
     values = np.asarray(values, dtype=np.float64)
-    _, place = np.unique(cluster, return_inverse=True)
-    summed = np.bincount(place, values - values.mean())
-    clusters = len(summed)
-    if clusters < 2:
+    clusters, place = np.unique(cluster, return_inverse=True)
+    if len(clusters) < 2:
         return math.nan
-    return float(np.sqrt(summed @ summed * clusters / (clusters - 1))) / len(values)
+    summed = np.bincount(place, values - values.mean())
+    return float(np.sqrt(summed @ summed * len(clusters) / (len(clusters) - 1))) / len(values)
 
 
 def clustered_margin(values: ArrayLike, cluster: NDArray[np.integer[Any]]) -> float:
-    """Half of the 95 % interval of that mean, by Student's t over the clusters; NaN where all are of one cluster."""
+    """Half of the 95 % interval of that mean, by Student's t over the clusters; NaN for fewer than two."""
     from scipy.special import stdtrit
 
     return float(stdtrit(len(np.unique(cluster)) - 1, 0.975)) * clustered_error(values, cluster)

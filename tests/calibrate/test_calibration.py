@@ -128,6 +128,13 @@ def test_a_signal_of_noise_is_not_rankable():
     assert c.pooled.a == 0
 
 
+def test_a_signal_that_one_patients_targets_show_is_not_rankable():
+    signal, mean, target, variable, _ = targets(5, 4_000)
+    for patient, rankable in ((np.arange(len(signal)), True), (np.zeros(len(signal), dtype=int), False)):
+        c = fit_calibration(signal, "deviation", mean, target, variable, NAMES, by="nothing", patient=patient)
+        assert c.rankable == rankable
+
+
 def test_json_is_strict_and_brings_every_number_back():
     signal, mean, target, variable, _ = targets(7, 60)
     with pytest.warns(CalibrationWarning):

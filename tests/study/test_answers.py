@@ -31,6 +31,12 @@ def test_a_calibrated_scale_undoes_the_unit_and_covers_as_it_says():
     assert found["global"]["crps"] < found["crps_raw"]
 
 
+def test_targets_of_one_patient_show_nothing_of_a_signal():
+    validation, test = made_up(seed=1), made_up(seed=2)
+    assert scores(validation, np.zeros_like(validation.record), test, list("abcd"), True)["affine"]["a"] == 0
+    assert scored(validation, test)["affine"]["a"] > 0
+
+
 def skewed(seed, n=20_000):
     """Two variables of heavy and of skewed errors, as wide as the signal says."""
     rng = np.random.default_rng(seed)

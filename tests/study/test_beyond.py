@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from levyscreen.calibrate import fit_calibration, flagged, flagged_excess
+from levyscreen.calibrate import fit_calibration, fit_global, flagged, flagged_excess
 from levyscreen.estimators import rich
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.groups import Interval, Told, coverage_by_group, groups_of
@@ -15,6 +15,7 @@ from levyscreen.learn.reader import fit_reader
 from levyscreen.records.hiding import hide
 from levyscreen.schema import RECORDS
 from levyscreen.study import beyond, ranking, run, tables
+from levyscreen.study import stress as module_of_stress
 from levyscreen.study.answers import answer
 from levyscreen.study.results import Results
 from levyscreen.study.stage import Stage
@@ -88,6 +89,9 @@ def test_of_stays_all_errors_and_folds_are_by_patient(tmp_path, monkeypatch):
     assert len(fitted.noise) == len(set(patients)) < len(patients)
     ranking._made(stage, "rich")
     assert set(asked[0].tolist()) == set(patients)
+    monkeypatch.setattr(module_of_stress, "fit_global", lambda *words: asked.append(words[2]) or fit_global(*words))
+    module_of_stress.stress(stage, Results(tmp_path / "results", "stress"))
+    assert set(asked[1].tolist()) == set(patients)
     (found,) = [beyond._coverage(stage, stage.tested, fitted)]
     assert found["clusters"] == len(set(stage.tested.described.column("subject_id").to_pylist()))
 
@@ -134,6 +138,25 @@ def test_a_variable_of_ten_validation_targets_is_known_to_be_covered_by_chance()
     one = replace(told, variable=np.zeros(10, dtype=np.int64))
     expected = np.sqrt(0.9 * 0.1 / 9)
     assert np.linalg.norm(Interval.fit(one, len(NAMES), 0.9).noise[:, 0]) == pytest.approx(expected)
+
+
+def test_the_scale_of_an_interval_is_tested_by_patient():
+    told = made_up(1)
+    alone = Interval.fit(replace(told, patient=np.zeros_like(told.patient)), len(NAMES), 0.9)
+    assert (alone.a < Interval.fit(told, len(NAMES), 0.9).a).all()  # shrunk towards a constant
+
+
+def test_of_a_group_of_one_patient_no_error_is_known_and_it_is_not_found_to_be_off():
+    test = made_up(2, each=200, wrong=2)
+    found = covered(test, by={"who": ["one" if record == 0 else "others" for record in test.record]})
+    one, others = found["groups"]
+    assert (one["group"], one["n"], one["clusters"]) == ("one", 200, 1)
+    assert one["coverage"] < 0.88
+    assert [one[key] for key in ("coverage_se", "below_se", "above_se", "outside", "outside_both")] == 3 * [None] + [
+        0,
+        0,
+    ]
+    assert others["outside"] == 1
 
 
 def test_a_group_under_a_hundred_targets_is_listed_and_not_counted():
