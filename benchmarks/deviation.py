@@ -27,7 +27,7 @@ def deviation_and_spread(network: Network, batch: Batch, draws: int, seed: int =
     closed = network.predict(batch).signals.deviation
     assert closed is not None
     _, sampled = drawn(network, batch, draws, seed)  # (K, R, H, m, d)
-    predictions = torch.stack([network.read_out(join_heads(one)) for one in sampled])  # (K, R, m)
+    predictions = torch.stack([network.read_out(join_heads(one), batch) for one in sampled])  # (K, R, m)
     return closed[batch.query_mask].numpy(), predictions.std(0)[batch.query_mask].numpy()
 
 

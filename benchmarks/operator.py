@@ -36,11 +36,11 @@ def _at(m: int, records: int, device: torch.device, limits: Ceilings) -> list[Ro
         "softmax cross-attention": (lambda: softmax(query, tokens, time, mask), work.softmax),
         "Levy, mean path": (lambda: levy(query, tokens, time, mask), work.levy_mean),
         "Levy, and its three signals": (
-            lambda: read(levy.project_query(query), levy.field(tokens, time, mask), levy.tau),
+            lambda: read(levy.project_query(query), levy.field(tokens, time, mask), levy.rate),
             work.levy_signals,
         ),
         "Levy, and its beam": (
-            lambda: read_beam(levy.project_query(query), levy.field(tokens, time, mask), levy.tau),
+            lambda: read_beam(levy.project_query(query), levy.field(tokens, time, mask), levy.rate),
             work.levy_beam,
         ),
         "Levy, unfolded": (lambda: unfolded(levy, query, tokens, time, mask), work.levy_beam),
@@ -60,5 +60,5 @@ def unfolded(
     field = levy.field(tokens, time, mask)
     unit = levy.project_query(query)
     kappa = torch.exp(unit.shape[-1] ** 0.5 * unit @ field.key.transpose(-1, -2))
-    intensity = levy.tau * kappa @ field.mass
+    intensity = levy.rate * kappa @ field.mass
     return intensity / intensity.sum(-1, keepdim=True) @ field.value + field.centre

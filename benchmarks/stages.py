@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.records.cohort import Cohort
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
 
 RUNS = 3
 DRAWS = 50

@@ -65,7 +65,7 @@ def _former(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(outputs.read_text(path))
     except ValueError as error:
         raise ModelError(f"{path} is no JSON, so what was filled in there would be lost: mend or remove it") from error
     return found if isinstance(found, dict) else {}

@@ -55,6 +55,17 @@ class ModelConfig(_Settings):
     time_cells: int = 16
     channel_cells: int = 8
     tau: float = 0.5
+    # What came after the paper; these defaults are its network, `OUR_NETWORK` is ours. `sharpness` is learned by head;
+    # `neighbours` of a query, from its own variable or from all, are inputs of the head;
+    # `values` are embedded along one direction, or along one for each variable.
+    sharpness: Literal["fixed", "head"] = "fixed"
+    neighbours: Literal["none", "own", "all"] = "none"
+    values: Literal["shared", "variable"] = "shared"
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what came after the paper where it is as in the paper: older models stay the same."""
+        usual = {"sharpness": "fixed", "neighbours": "none", "values": "shared"}
+        return {k: v for k, v in super().to_json().items() if usual.get(k) != v}
 
     def __post_init__(self) -> None:
         self._within(NETWORK_LIMITS)
@@ -82,7 +93,33 @@ NETWORK_LIMITS = {
 }
 
 
+# The default recipe, beside the paper's, which the bare settings are (`levyscreen train --recipe`).
+OUR_NETWORK: dict[str, Any] = {"channel_cells": 16, "sharpness": "head", "neighbours": "all", "values": "variable"}
+OUR_TRAINING: dict[str, Any] = {"loss": "huber"}
+
+# What is known of a query's surroundings besides the pass's signals: columns that a meta-model reads, in this order
+# (`model/neighbours.py`). Of the query's own variable but for the last three; then what a network with neighbours says
+# of the candidates of its gate (`model/heads.py`).
+NEARBY = (
+    "last_gap",  # ln of the distance to the last reading, share of the stay; of a whole stay where there is none
+    "next_gap",
+    "last",  # 1 where there is one
+    "next",
+    "jump",  # |next - last|, z units, as all distances here
+    "step_before",  # |last - second last|
+    "step_after",  # |second next - next|
+    "count",  # ln(1 + readings)
+    "spread",  # standard deviation of the readings
+    "at_once",  # ln(1 + readings of any variable within 6 minutes of 48 hours)
+    "near",  # ln(1 + readings of any variable within an hour of 48)
+    "readings",  # ln(1 + all readings)
+)
+CANDIDATES = "own", "last", "next", "interpolated", "mean", "regression"
+MIXED = *(f"from_{name}" for name in CANDIDATES), *(f"weight_of_{name}" for name in CANDIDATES), "mixture_spread"
+SURROUNDINGS = (*NEARBY, *MIXED)
+
 WIDTH_LEVEL = 0.9  # `calibrate` always fits it: of interval_width, of a report and its courses
+HUBER_WIDTH = 0.1  # z units: squared below, absolute above
 SEEDS = 2**32  # a training's seed is below; others are made of it
 
 
@@ -109,10 +146,14 @@ class TrainingConfig(_Settings):
     # Of products in training steps, and of what is made of them within a layer; weights, their gradients and validation
     # are float32. Much faster for wide networks on processors with bfloat16 units, of little use at width 128.
     products: Literal["float32", "bfloat16"] = "float32"
+    loss: Literal["squared", "huber"] = "squared"  # of a point head; Huber's is linear beyond HUBER_WIDTH
+    # Each epoch holds out a share of each record drawn between this and as much above the protocol's; None: that share.
+    least_hidden: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Without what came later where it is the usual: states and models of before stay the same."""
         usual = {"path": "mean", "teacher": None, "products": "float32"}
+        usual |= {"loss": "squared", "least_hidden": None}
         return {k: v for k, v in super().to_json().items() if k not in usual or v != usual[k]}
 
 

@@ -10,26 +10,33 @@ import numpy as np
 import pandas as pd
 
 from levyscreen.calibrate import (
-    RICH,
+    META,
+    META_MODELS,
+    META_WITHOUT_DEVIATION,
     Calibration,
     CalibrationWarning,
     Reader,
     ause,
     check_request,
+    clustered_error,
+    clustered_margin,
     crps_gaussian,
     fit_calibration,
+    flagged_excess,
     reliability,
     spearman,
 )
+from levyscreen.calibrate.reader import known_columns
 from levyscreen.config import WIDTH_LEVEL
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.groups import Given, Told, coverage_table, groups_of
 from levyscreen.learn.data import epoch_seed
 from levyscreen.learn.reader import fit_reader
+from levyscreen.model.neighbours import LAST
 from levyscreen.questions import SIGNALS, Answers, ask, joined
 from levyscreen.records.described import patients_of
 from levyscreen.records.hiding import fold_count, hide, subsample
-from levyscreen.records.preprocessor import Readings
+from levyscreen.records.readings import Readings
 from levyscreen.store import Model, copied, require_new, save_calibrations
 
 if TYPE_CHECKING:
@@ -42,15 +49,17 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
 
 LEVELS = (0.8, 0.9, 0.95)
+MOST_HELD_OUT = 0.95  # of a record, where a meta-model learns how errors grow as context goes missing
 # Fitted besides the default: a signal of the mean path, for timelines too dense to pay for the deviation. It must see
 # evidence: where little is known the intervals of the disagreement are too narrow by far (tests/test_continuum.py).
 COMPANION = "sigma_hat"
+COMPANIONS = {META: ("deviation", META_WITHOUT_DEVIATION)}  # where there are others
 
 
 def calibrate(
     model: Model,
     cohort: Cohort,
-    signal: str = "deviation",
+    signal: str | None = None,
     by: str = "variable",
     levels: Sequence[float] = LEVELS,
     folder: Path | None = None,
@@ -61,9 +70,12 @@ def calibrate(
     that the model was neither trained nor tested on. Targets are hidden in disjoint folds, three at 30 %, so that
     nearly every reading is one once: else a rare variable's quantile is mostly the noise of a few hundred targets.
     An interval at 90 % is always among them.
-    `signal` is one that ranks, or "rich": a reader of all signals, fitted on these targets too, its scale and interval
-    on what readers said that had not seen the record. Raises CalibrationError where no record may be used, and without
-    `folder` for a model that was loaded by a shipped one's name; ModelError where `folder` is not new.
+    `signal` is one that ranks, or "meta_model": a small network that reads all signals and what is known of the query's
+    surroundings, fitted on these targets too, its scale and interval on what was said by networks that had not seen the
+    patient. By default it is that, and for a model of the paper's protocol its deviation.
+
+    Raises CalibrationError where no record may be used, and without `folder` for a model that was loaded by a shipped
+    one's name; ModelError where `folder` is not new.
     """
     if folder is not None:
         require_new(folder, model)
@@ -72,13 +84,15 @@ def calibrate(
             f"{model.name} comes with levyscreen and stays as it is: calibrate a copy of it, by --out FOLDER "
             "(in Python folder=)"
         )
-    first = _known(signal)
+    first = _known(signal or (META if model.preprocessor.protocol.name == "ours" else "deviation"))
     check_request(first, by, levels)
     levels = sorted({*levels, WIDTH_LEVEL})  # which widths, reports and timelines are of
     readings, described = held_out(model, cohort, "validation")
     folds = fold_count(model.preprocessor.protocol.hide)
     answers = _answers(model, readings, folds)
+    thinned = _thinned(model, readings) if first in META_MODELS else None
     of_patient = patients_of(described, answers.record)
+    of_thinned = None if thinned is None else patients_of(described, thinned.record)
     provenance = {
         "cohort": cohort.name,
         "cohort_fingerprint": cohort.fingerprint,
@@ -89,8 +103,13 @@ def calibrate(
     }
     names = model.preprocessor.variables.names
     fitted = []
-    for name in dict.fromkeys((first, *(("deviation",) if first == RICH else ()), COMPANION)):
-        values, reader = _signal(answers, of_patient, name, len(names), provenance["seed"])
+    for name in dict.fromkeys((first, *COMPANIONS.get(first, (COMPANION,)))):
+        if name in META_MODELS and thinned is not None and of_thinned is not None:
+            whose = np.concatenate([of_patient, of_thinned])
+            reader, apart = _meta_model(joined([answers, thinned]), whose, name, len(names), provenance["seed"])
+            values = apart[: len(of_patient)]
+        else:
+            values, reader = answers.signal(name), None
         fitted.append(
             fit_calibration(
                 values,
@@ -104,6 +123,7 @@ def calibrate(
                 provenance=provenance,
                 reader=reader,
                 patient=of_patient,
+                without=model.preprocessor.constant,
             )
         )
     return save_calibrations(model if folder is None else copied(model, folder), fitted, described)
@@ -148,21 +168,36 @@ def _answers(model: Model, readings: Readings, folds: int = 1) -> Answers:
     return joined([answers for hidden in hidings for _, answers in ask(model.network, readings, hidden, model.device)])
 
 
-def _signal(
+def _thinned(model: Model, readings: Readings) -> Answers:
+    """A third of the answers to targets of which more is held out of each record, by shares up to MOST_HELD_OUT.
+
+    From the protocol's share alone a meta-model would not learn how errors grow as context goes missing, and its
+    intervals would be too narrow there. Scale and intervals are fitted without these.
+    """
+    protocol, seed = model.preprocessor.protocol, epoch_seed(int(model.remembered("settings", "seed")), 0)
+    rng = np.random.default_rng(seed)
+    share = rng.uniform(protocol.hide, max(protocol.hide, MOST_HELD_OUT), len(readings))
+    hidden = hide(readings, share, seed, protocol.max_targets)
+    found = joined([answers for _, answers in ask(model.network, readings, hidden, model.device)])
+    kept = np.flatnonzero(rng.random(len(found.record)) < 1 / 3)
+    columns = (getattr(found, name) for name in Answers.__dataclass_fields__)
+    return Answers(*(None if column is None else column[kept] for column in columns))  # type: ignore[arg-type]
+
+
+def _meta_model(
     answers: Answers, of_patient: NDArray[np.int64], name: str, variables: int, seed: int
-) -> tuple[NDArray[np.floating[Any]], Reader | None]:
-    """Values to fit a scale on, and for "rich" the reader that makes them."""
-    if name != RICH:
-        return answers.signal(name), None
-    reader, apart = fit_reader(answers, answers.truth - answers.prediction, of_patient, variables, seed)
-    return apart, reader
+) -> tuple[Reader, NDArray[np.floating[Any]]]:
+    """A meta-model, and the scale of each target by one that had not seen its patient."""
+    error, known = answers.truth - answers.prediction, known_columns(answers)
+    reads = tuple(column for column in META_MODELS[name] if column in known)
+    return fit_reader(answers, error, of_patient, variables, seed, reads)
 
 
 def _known(signal: str) -> str:
-    if signal == RICH:
-        return RICH
+    if signal in (META, "rich"):  # as it was called before
+        return META
     if signal not in SIGNALS:
-        raise UsageError(f"unknown signal '{signal}': use {', '.join((*SIGNALS, RICH))}")
+        raise UsageError(f"unknown signal '{signal}': use {', '.join((META, *SIGNALS))}")
     return SIGNALS[signal]
 
 
@@ -171,17 +206,20 @@ class Evaluation:
     """How a model does on targets hidden in records that it never saw."""
 
     summary: dict[str, Any]  # records, targets, MAE, MSE
-    ranking: pd.DataFrame  # a row for each signal: spearman, ause
+    ranking: pd.DataFrame  # a row for each signal: spearman, ause; by patient, over all maskings
     distribution: pd.DataFrame  # a row for each calibrated scale: crps, ause, coverage and width
     reliability: pd.DataFrame  # of the default calibration
     groups: pd.DataFrame = field(default_factory=pd.DataFrame)  # its coverage by kind of patient and by evidence
     own_cohort: bool = True  # of the cohort that the model was trained on, its test records
+    baselines: pd.DataFrame = field(default_factory=pd.DataFrame)  # a row for each variable, beside interpolation
+    deciles: pd.DataFrame = field(default_factory=pd.DataFrame)  # a row for each tenth of expected errors
 
 
 def evaluate(model: Model, cohort: Cohort) -> Evaluation:
     """Scores a model on its own test records, or on a cohort it never saw (sec:exp_unc, sec:exp_dist)."""
     readings, described = held_out(model, cohort, "test")
-    answers = _answers(model, readings)
+    every = [_asked(model, readings, fold) for fold in range(fold_count(model.preprocessor.protocol.hide))]
+    answers, folds = every[0].answers, joined([each.answers for each in every])
     error = answers.error
     summary = {
         "cohort": cohort.name,
@@ -190,17 +228,16 @@ def evaluate(model: Model, cohort: Cohort) -> Evaluation:
         "mae": float(error.mean(dtype=np.float64)),
         "mse": float(np.square(error, dtype=np.float64).mean()),
     }
-    signals: dict[str, NDArray[np.floating[Any]]]
-    signals = {name: answers.signal(inner) for name, inner in SIGNALS.items()}
-    for calibration in model.calibrations.values():
-        signals[f"{calibration.signal}, calibrated by {calibration.by}"] = calibration.scale_of(answers)
     calibration = model.require_calibration()
-    signals["each variable's mean calibration error alone"] = calibration.mean_error[answers.variable]
+    signals, of_folds = _rankings(model, answers), _rankings(model, folds)
     ranking = pd.DataFrame(
-        [{"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)} for name, s in signals.items()]
+        [
+            {"signal": name, "spearman": spearman(s, error), "ause": ause(s, error)}
+            | _by_patient(folds, of_folds[name])
+            for name, s in signals.items()
+        ]
     )
-    # Coverage over all folds: the noise of one hiding is as large as what is looked for.
-    folds = _answers(model, readings, fold_count(model.preprocessor.protocol.hide))
+    # Coverage over all maskings: the noise of one is as large as what is looked for.
     scale = calibration.scale_of(folds)
     return Evaluation(
         summary,
@@ -216,7 +253,94 @@ def evaluate(model: Model, cohort: Cohort) -> Evaluation:
         ),
         _groups(calibration, folds, scale, described),
         cohort.fingerprint == model.remembered("cohort_fingerprint"),
+        _baselines(every, patients_of(described, folds.record), calibration.variables),
+        _deciles(calibration, folds, scale, patients_of(described, folds.record)),
     )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Answers (N,), and what the patient's own readings say without a model, z units."""
+
+    answers: Answers
+    interpolated: NDArray[np.float32]
+    last: NDArray[np.float32]
+
+
+def _asked(model: Model, readings: Readings, fold: int) -> _Asked:
+    protocol = model.preprocessor.protocol
+    hidden = hide(
+        readings, protocol.hide, epoch_seed(int(model.remembered("settings", "seed")), 0), protocol.max_targets, fold
+    )
+    answers, interpolated, last = [], [], []
+    for batch, found in ask(model.network, readings, hidden, model.device):
+        table = model.network.timetable(batch)
+        around = table.around(batch.query_variable, batch.query_time)
+        answers.append(found)
+        interpolated.append(around.interpolated[batch.query_mask].cpu().numpy())
+        last.append(around.value[..., LAST][batch.query_mask].cpu().numpy())
+    return _Asked(joined(answers), np.concatenate(interpolated), np.concatenate(last))
+
+
+def _rankings(model: Model, answers: Answers) -> dict[str, NDArray[np.floating[Any]]]:
+    """What readings may be ranked by, (N,) each."""
+    found: dict[str, NDArray[np.floating[Any]]] = {name: answers.signal(inner) for name, inner in SIGNALS.items()}
+    for calibration in model.calibrations.values():
+        expected = calibration.expected_error(calibration.scale_of(answers), answers.variable)
+        found[f"{calibration.signal}, calibrated by {calibration.by}"] = expected
+    mean_error = model.require_calibration().mean_error
+    return found | {"each variable's mean calibration error alone": mean_error[answers.variable]}
+
+
+def _by_patient(answers: Answers, signal: NDArray[np.floating[Any]]) -> dict[str, float]:
+    """How records rank by their mean signal: Spearman with their mean error, excess error of the flagged tenth."""
+    rows, place = np.unique(answers.record, return_inverse=True)
+    count = np.bincount(place)
+    doubt, error = (np.bincount(place, values) / count for values in (signal, answers.error))
+    if len(rows) < 2:
+        return {"patient_spearman": np.nan, "flagged_tenth": np.nan}
+    return {"patient_spearman": spearman(doubt, error), "flagged_tenth": flagged_excess(doubt, error)}
+
+
+def _baselines(every: list[_Asked], patient: NDArray[np.int64], names: Sequence[str]) -> pd.DataFrame:
+    """Mean |error| of the model, of interpolation and of the last value, overall and by variable, z units.
+
+    `margin` is half the 95 % interval, by patient, of `ahead`: the error of interpolation less that of the model.
+    """
+    answers = joined([each.answers for each in every])
+    own = [np.concatenate([getattr(each, name) for each in every]) for name in ("interpolated", "last")]
+    errors = [answers.error, *(np.abs(values - answers.truth) for values in own)]
+    rows: list[dict[str, Any]] = []
+    for v, name in ((None, "overall"), *enumerate(names)):
+        of = slice(None) if v is None else answers.variable == v
+        model, interpolated, last = (each[of].astype(np.float64) for each in errors)
+        if not len(model):
+            continue
+        ahead = interpolated - model
+        means = {"mae": model.mean(), "interpolation": interpolated.mean(), "last_value": last.mean()}
+        margin = clustered_margin(ahead, patient[of])
+        rows.append({"variable": name, "n": len(model)} | means | {"ahead": ahead.mean(), "margin": margin})
+    rows[1:] = sorted(rows[1:], key=lambda row: row["ahead"])
+    return pd.DataFrame(rows)
+
+
+def _deciles(
+    calibration: Calibration, answers: Answers, scale: NDArray[np.floating[Any]], patient: NDArray[np.int64]
+) -> pd.DataFrame:
+    """Tenths of the readings by their expected error, the smallest first; `ratio` is the mean error over it."""
+    expected = calibration.expected_error(scale, answers.variable)
+    inside = answers.error <= calibration.half_width(scale, answers.variable, WIDTH_LEVEL)
+    rows = []
+    for k, part in enumerate(np.array_split(np.argsort(expected, kind="stable"), 10), start=1):
+        if not len(part):
+            continue
+        error, said = answers.error[part].mean(dtype=np.float64), expected[part].mean(dtype=np.float64)
+        covered = inside[part].astype(np.float64)
+        rows.append(
+            {"decile": f"{k:02d}", "n": len(part), "mae": error, "expected": said, "ratio": error / said}
+            | {"coverage_90": covered.mean(), "error_90": clustered_error(covered, patient[part])}
+        )
+    return pd.DataFrame(rows)
 
 
 def _groups(

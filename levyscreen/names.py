@@ -30,6 +30,11 @@ def expanded(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(path))
 
 
+def counted(count: int, what: str) -> str:
+    """So many of something: 1 record, 1,000 records, 2 passes."""
+    return f"{count:,} {what}{'' if count == 1 else 'es' if what.endswith('s') else 's'}"
+
+
 def file_name(text: str) -> str:
     """The same text as the name of a file or folder that stands where it is put."""
     plain = printable(text).replace("/", "_").replace("\\", "_")

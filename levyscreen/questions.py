@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.model.network import Network
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
 
 TOKENS = 2_048  # padded context readings a batch: bounds memory, and keeps a batch within the processor's caches
 
@@ -45,6 +45,7 @@ class Answers:
     disagreement: NDArray[np.float32]
     sigma_hat: NDArray[np.float32]
     deviation: NDArray[np.float32]
+    surroundings: NDArray[np.float32] | None = None  # (N, .) SURROUNDINGS of config.py, as many as the network has
 
     @property
     def error(self) -> NDArray[np.float32]:
@@ -67,6 +68,8 @@ def answer(network: Network, batch: Batch) -> Answers:
         prediction = network.predict(batch)
     signals, mask = prediction.signals, batch.query_mask
     assert signals.deviation is not None
+    assert prediction.nearby is not None
+    surroundings = [part for part in (prediction.nearby, prediction.mixed) if part is not None]
     record = batch.record[:, None].expand_as(mask)
     fields = (
         record,
@@ -78,6 +81,7 @@ def answer(network: Network, batch: Batch) -> Answers:
         signals.disagreement,
         signals.sigma_hat,
         signals.deviation,
+        torch.cat(surroundings, dim=-1),
     )
     return Answers(*(field[mask].cpu().numpy() for field in fields))
 
@@ -112,4 +116,5 @@ def joined(parts: Sequence[Answers]) -> Answers:
     """All answers in one, for calibration and evaluation. Raises UsageError where there are none."""
     if not parts:
         raise UsageError("no record has both context and hidden targets")
-    return Answers(*(np.concatenate([getattr(p, name) for p in parts]) for name in Answers.__dataclass_fields__))
+    columns = ([getattr(part, name) for part in parts] for name in Answers.__dataclass_fields__)
+    return Answers(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from levyscreen.learn.teacher import Teacher
 from levyscreen.store import (
     CALIBRATION,
     CONFIG,
+    MANIFEST,
     Model,
     has_member,
     identities,
@@ -138,7 +139,7 @@ def finished(
     folder: Path, cohort: Cohort, protocol: Protocol, model: ModelConfig, config: TrainingConfig, device: torch.device
 ) -> Model | None:
     """The model in `folder`, if it is whole and what this training would give."""
-    last_written = CALIBRATION if model.decode == "levy" else CONFIG  # what emits no signals has no calibration
+    last_written = CALIBRATION if model.decode == "levy" else MANIFEST  # what emits no signals has no calibration
     if not (folder / last_written).exists():
         return None
     found = load_model(folder.resolve(), device)

@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from levyscreen.judging import calibrate, evaluate, held_out
 from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.model.network import build
 from levyscreen.questions import joined
-from levyscreen.records.hiding import hide
+from levyscreen.records.hiding import hide, targets_of
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.screen import ScreenSettings, screen, select
 from levyscreen.store import Model, load_model, save_model
@@ -76,7 +77,7 @@ def test_calibration_uses_the_validation_records_of_the_training_cohort_alone(co
     assert ids(spied) == set(SPLIT["validation"])
     facts = calibrated.calibration.provenance
     assert (facts["records"], facts["folds"], facts["seed"], facts["cohort"]) == (10, 3, 3, "tiny")
-    assert facts["targets"] == sum(hidden.sum() for _, _, hidden in spied)
+    assert facts["targets"] == sum(hidden.sum() for _, _, hidden in spied[:3])  # the fourth is for the meta-model alone
 
 
 def test_of_another_cohort_all_records_but_those_of_training_and_test_are_used(cohort, model, spied):
@@ -179,8 +180,8 @@ def test_a_card_counts_patients_and_a_reader_is_checked_on_patients_that_it_did_
         return fit_reader(answers, error, patient, *rest)
 
     monkeypatch.setattr(module, "fit_reader", spy)
-    calibrated = calibrate(trained, cohort, signal="rich")
-    ((record, patient),) = folds
+    calibrated = calibrate(trained, cohort)
+    (record, patient), _ = folds  # with and without the deviation
     subject = np.array(held_out(trained, cohort, "validation")[1].column("subject_id"))
     assert patient.tolist() == subject[record].tolist()
     write_card(calibrated)
@@ -219,18 +220,30 @@ def ids_of(cohort):
 
 def test_the_folds_hide_disjoint_readings_and_nearly_all_of_them(cohort, model, spied):
     calibrate(model, cohort)
-    _, lengths, _ = spied[0]
-    total = np.sum([hidden for _, _, hidden in spied], axis=0)
-    assert len(spied) == 3
+    readings, _ = held_out(model, cohort, "validation")
+    total = np.sum([hidden for _, _, hidden in spied[:3]], axis=0)
     assert total.max() == 1
-    by_record = np.add.reduceat(total, np.concatenate([[0], np.cumsum(lengths)[:-1]]))
-    assert by_record.tolist() == (3 * (3 * lengths // 10)).tolist()
+    assert not total[~readings.may_be_target].any()
+    by_record = np.add.reduceat(total, readings.offsets[:-1])
+    assert by_record.tolist() == (3 * (3 * targets_of(readings) // 10)).tolist()
+
+
+def test_a_meta_model_also_sees_records_of_which_more_is_held_out(cohort, model, spied):
+    calibrate(model, cohort)
+    readings, _ = held_out(model, cohort, "validation")
+    assert len(spied) == 4
+    shares = np.add.reduceat(spied[3][2], readings.offsets[:-1]) / targets_of(readings)
+    assert shares.min() >= 0.2  # 30 % of few readings, rounded down
+    assert shares.max() > 0.6
+    spied.clear()
+    calibrate(model, cohort, signal="deviation")
+    assert len(spied) == 3
 
 
 def test_hidden_targets_follow_the_seed_the_model_was_trained_with(cohort, model, spied):
     calibrate(model, cohort)
     readings, _ = held_out(model, cohort, "validation")
-    for fold, (_, _, hidden) in enumerate(spied):
+    for fold, (_, _, hidden) in enumerate(spied[:3]):
         np.testing.assert_array_equal(hidden, hide(readings, 0.3, epoch_seed(3, 0), None, fold))
 
 
@@ -259,7 +272,9 @@ def test_a_cohort_without_a_record_that_may_be_used_is_refused(cohort, model):
 
 
 def test_an_unknown_signal_is_refused_with_the_known_ones(cohort, model):
-    with pytest.raises(UsageError, match="unknown signal 'doubt': use deviation, disagreement, sigma, evidence"):
+    with pytest.raises(
+        UsageError, match="unknown signal 'doubt': use meta_model, deviation, disagreement, sigma, evidence"
+    ):
         calibrate(model, cohort, signal="doubt")
 
 
@@ -280,22 +295,28 @@ def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, mo
     assert list(calibrate(model, cohort, signal="sigma").calibrations) == ["sigma_hat"]
 
 
-def test_a_rich_calibration_ranks_a_screening_and_bounds_a_timeline_by_what_its_reader_says(sample, shipped, tmp_path):
+def test_a_meta_model_ranks_a_screening_and_bounds_a_timeline(sample, shipped, tmp_path, monkeypatch):
+    monkeypatch.setattr("levyscreen.learn.reader.EPOCHS", 1)  # it need not be good
     folder = Path(shutil.copytree(shipped.folder, tmp_path / "model"))
-    calibrate(load_model(folder), sample, signal="rich", by="nothing")
-    rich = load_model(folder)
-    assert list(rich.calibrations) == ["rich", "deviation", "sigma_hat"]
-    subjects = select(sample, rich, ScreenSettings())
-    answers = joined([a for _, a in module.ask(rich.network, subjects.readings, subjects.hidden, torch.device("cpu"))])
-    scale = rich.calibration.pooled.a * rich.calibration.reader(answers) + rich.calibration.pooled.b
-    asked = np.unique(answers.record)
-    mean = np.bincount(answers.record, scale)[asked] / np.bincount(answers.record)[asked]
-    found = screen(sample, rich).scores.set_index("record_id")["uncertainty"]
-    np.testing.assert_allclose(found.loc[subjects.readings.record_id[asked]].astype(float), mean, rtol=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)  # of rare variables
+        calibrate(load_model(folder), sample, signal="meta_model", by="nothing")
+    meta = load_model(folder)
+    assert list(meta.calibrations) == ["meta_model", "deviation", "meta_model_without_deviation"]
+    subjects = select(sample, meta, ScreenSettings())
+    assert len(subjects.maskings) == 3
+    asked = [module.ask(meta.network, subjects.readings, masking, meta.device) for masking in subjects.maskings]
+    answers = joined([a for found in asked for _, a in found])
+    scale = meta.calibration.pooled.a * meta.calibration.reader(answers) + meta.calibration.pooled.b
+    doubt = meta.calibration.expected_error(scale, answers.variable)
+    rows = np.unique(answers.record)
+    mean = np.bincount(answers.record, doubt)[rows] / np.bincount(answers.record)[rows]
+    found = screen(sample, meta).scores.set_index("record_id")["uncertainty"]
+    np.testing.assert_allclose(found.loc[subjects.readings.record_id[rows]].astype(float), mean, rtol=1e-5)
     widths = []
-    for with_deviation, interval in ((True, "rich"), (False, "sigma_hat")):
+    for with_deviation, interval in ((True, "meta_model"), (False, "meta_model_without_deviation")):
         settings = ContinuumSettings(grid=4, with_deviation=with_deviation)
-        written = continuum(sample, rich, tmp_path / interval, settings, records=found.index[-3:].tolist())
+        written = continuum(sample, meta, tmp_path / interval, settings, records=found.index[-3:].tolist())
         table = pd.read_parquet(written.folder / "part-00000.parquet")
         assert table.attrs["interval"] == interval
         widths.append(table["upper"] - table["lower"])
@@ -303,7 +324,7 @@ def test_a_rich_calibration_ranks_a_screening_and_bounds_a_timeline_by_what_its_
 
 
 def test_an_evaluation_says_what_a_loop_over_the_answers_says(cohort, model):
-    calibrated = calibrate(model, cohort, by="nothing")
+    calibrated = calibrate(model, cohort, signal="deviation", by="nothing")
     evaluation = evaluate(calibrated, cohort)
     readings, _ = held_out(calibrated, cohort, "test")
     hidden = hide(readings, 0.3, epoch_seed(3, 0))
@@ -338,8 +359,44 @@ def test_reliability_is_of_the_test_records_over_all_folds(cohort, model, spied)
     spied.clear()
     table = evaluate(calibrated, cohort).reliability
     assert ids(spied) == set(SPLIT["test"])
-    assert len(spied) == 4  # one hiding for all else
-    assert table["n"].iloc[0] == sum(hidden.sum() for _, _, hidden in spied[1:])
+    assert len(spied) == 3
+    assert table["n"].iloc[0] == sum(hidden.sum() for _, _, hidden in spied)
+
+
+def test_the_error_stands_beside_interpolation_and_the_expected_error_beside_the_error(cohort, model):
+    calibrated = calibrate(model, cohort, signal="deviation")
+    evaluation = evaluate(calibrated, cohort)
+    readings, _ = held_out(calibrated, cohort, "test")
+    errors, expected = [], []
+    for fold in range(3):
+        hidden = hide(readings, 0.3, epoch_seed(3, 0), None, fold)
+        (answers,) = [a for _, a in module.ask(calibrated.network, readings, hidden, torch.device("cpu"))]
+        scale = calibrated.calibration.scale_of(answers)
+        expected += calibrated.calibration.expected_error(scale, answers.variable).tolist()
+        for i in range(len(answers.record)):
+            row = slice(readings.offsets[answers.record[i]], readings.offsets[answers.record[i] + 1])
+            seen = ~hidden[row] & (readings.variable[row] == answers.variable[i])
+            own = sorted(zip(readings.time[row][seen].tolist(), readings.value[row][seen].tolist(), strict=True))
+            before = [x for x in own if x[0] <= answers.time[i]]
+            after = [x for x in own if x[0] >= answers.time[i]]
+            last = before[-1][1] if before else 0.0
+            between = last if before else after[0][1] if after else 0.0
+            if before and after:
+                (t0, x0), (t1, x1) = before[-1], after[0]
+                between = x0 + (x1 - x0) * (answers.time[i] - t0 + 1e-4) / (t1 - t0 + 2e-4)
+            truth = float(answers.truth[i])
+            errors.append((answers.variable[i], *(abs(v - truth) for v in (answers.prediction[i], between, last))))
+    variable, *each = map(np.array, zip(*errors, strict=True))
+    table = evaluation.baselines.set_index("variable")
+    for name, of in (("overall", variable >= 0), ("HR", variable == 0)):
+        got = table.loc[name, ["mae", "interpolation", "last_value"]].to_numpy(float)
+        np.testing.assert_allclose(got, [values[of].mean() for values in each], rtol=1e-4)
+        assert table.loc[name, "ahead"] == pytest.approx((each[1] - each[0])[of].mean(), abs=1e-5)
+    order = np.argsort(expected, kind="stable")
+    for row, part in zip(evaluation.deciles.itertuples(), np.array_split(order, 10), strict=True):
+        assert row.n == len(part)
+        assert row.mae == pytest.approx(each[0][part].mean(), rel=1e-4)
+        assert row.ratio == pytest.approx(each[0][part].mean() / np.array(expected)[part].mean(), rel=1e-4)
 
 
 # Training, end to end -----------------------------------------------------------------------------------------------
@@ -353,7 +410,7 @@ def trained(cohort, tmp_path_factory):
 
 def test_training_leaves_a_calibrated_folder_that_remembers_its_records(trained, cohort):
     again = load_model(trained.folder)
-    assert list(again.calibrations) == ["deviation", "sigma_hat"]
+    assert list(again.calibrations) == ["meta_model", "deviation", "meta_model_without_deviation"]
     parts = [again.records(part) for part in ("train", "validation", "test")]
     known = np.flatnonzero(again.preprocessor.apply(cohort).lengths >= 10) + 1
     assert sorted(np.concatenate(parts)) == known.tolist()

@@ -14,7 +14,7 @@ from levyscreen.learn.data import epoch_seed, prepare
 from levyscreen.learn.fit import Watch, fit
 from levyscreen.learn.teacher import Teacher
 from levyscreen.records.batches import Batcher
-from levyscreen.store import load_members
+from levyscreen.store import load_members, manifest
 from levyscreen.training import train, train_member, train_student
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, tiny_cohort
 
@@ -42,6 +42,7 @@ def test_resume_takes_a_finished_model_as_it_is_and_leaves_one_of_other_settings
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
     if decode == "levy":  # as where the machine stopped before it was calibrated
         (tmp_path / "calibration.json").unlink()
+        manifest.seal(tmp_path)
         train(cohort, tmp_path, PROTOCOL, model, config, CPU, resume=True, watch=Watch(epoch=refuse))
         assert (tmp_path / "calibration.json").read_bytes() == before[tmp_path / "calibration.json"]
 

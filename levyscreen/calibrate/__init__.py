@@ -1,7 +1,14 @@
 """From a signal to a calibrated scale and interval, and the scores that judge both. Needs no torch."""
 
 from levyscreen.calibrate.affine import Affine, fit_by_variable, fit_global
-from levyscreen.calibrate.calibration import RICH, Calibration, check_request, fit_calibration
+from levyscreen.calibrate.calibration import (
+    META,
+    META_MODELS,
+    META_WITHOUT_DEVIATION,
+    Calibration,
+    check_request,
+    fit_calibration,
+)
 from levyscreen.calibrate.conformal import CalibrationWarning, conformal_quantile
 from levyscreen.calibrate.empirical import EmpiricalLaw, law_of_variable
 from levyscreen.calibrate.reader import Emitted, Reader
@@ -20,7 +27,9 @@ from levyscreen.calibrate.scores import (
 )
 
 __all__ = [
-    "RICH",
+    "META",
+    "META_MODELS",
+    "META_WITHOUT_DEVIATION",
     "Affine",
     "Calibration",
     "CalibrationWarning",

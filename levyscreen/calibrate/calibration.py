@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,14 +20,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from levyscreen.calibrate.affine import LEAST_SCALE, Affine, fit_by_variable, fit_global
-from levyscreen.calibrate.conformal import quantiles, quantiles_by_variable, warn_of_few_patients, warn_of_unbounded
-from levyscreen.calibrate.reader import Emitted, Reader
+from levyscreen.calibrate.conditional import ByScale, Targets, fit_by_scale
+from levyscreen.calibrate.conformal import warn_of_unbounded
+from levyscreen.calibrate.reader import EVERY, WITHOUT_DEVIATION, Emitted, Reader
+from levyscreen.calibrate.reader import SIGNALS as READ
 from levyscreen.calibrate.scores import Float64s, Floats, paired
 from levyscreen.config import MOST, parsed
 from levyscreen.errors import CalibrationError, UsageError
 
-RICH = "rich"  # all signals, read together by a Reader
-SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence", RICH)
+# What a meta-model reads, by the name of its signal. "rich" is of calibrations of before, and of study rows.
+META = "meta_model"
+META_WITHOUT_DEVIATION = "meta_model_without_deviation"
+META_MODELS = {META: EVERY, META_WITHOUT_DEVIATION: WITHOUT_DEVIATION, "rich": READ}
+SIGNALS = ("deviation", "sigma_hat", "disagreement", "inverse_evidence", *META_MODELS)
 BY = ("variable", "nothing")
 LOWEST, HIGHEST = 0.001, 0.999  # levels
 FORMAT = 1
@@ -54,12 +59,19 @@ class Calibration:
     # (V,) mean |error| of the calibration targets: a constant, the honest floor of any scale by variable.
     mean_error: Float64s
     provenance: dict[str, Any] = field(default_factory=dict)  # seed, records, targets, cohort fingerprint
-    reader: Reader | None = None  # makes the signal "rich" of the others; None for any other signal
+    reader: Reader | None = None  # of the signals in META_MODELS; None for any other
+    by_scale: ByScale | None = None  # how errors go with the scale; None in calibrations of before
+    error_by_variable: Float64s | None = None  # (V,) what is left of that by variable
 
     @property
     def needs_deviation(self) -> bool:
         """Whether its signal takes the pass that costs more."""
-        return self.signal in ("deviation", RICH)
+        return self.signal == "deviation" or (self.reader is not None and self.reader.needs_deviation)
+
+    @property
+    def needs_surroundings(self) -> bool:
+        """Whether its signal reads more than a pass emits."""
+        return self.reader is not None and self.reader.needs_surroundings
 
     @property
     def rankable(self) -> bool:
@@ -93,8 +105,21 @@ class Calibration:
         """
         scale = _floating(scale)
         self._check_variables(variable)
-        q = self.quantiles_by_variable[self.level_index(level)].astype(scale.dtype)
-        return np.asarray(q[variable] * scale)
+        index = self.level_index(level)
+        half = self.quantiles_by_variable[index].astype(scale.dtype)[variable] * scale
+        return np.asarray(half if self.by_scale is None else half * self.by_scale.interval_factor(scale, index))
+
+    def expected_error(self, scale: Floats, variable: Indices) -> Floats:
+        """The mean |error| expected at a scale, z units, of any one shape; the scale itself in calibrations of before.
+
+        Those had no other measure, and what was screened with them is ranked as it was.
+        """
+        scale = _floating(scale)
+        self._check_variables(variable)
+        if self.by_scale is None or self.error_by_variable is None:
+            return scale
+        left = self.error_by_variable.astype(scale.dtype)[variable]
+        return np.asarray(scale * self.by_scale.error_factor(scale) * left)
 
     def level_index(self, level: float) -> int:
         """Where a nominal level stands among `levels`. Raises CalibrationError if it does not."""
@@ -136,6 +161,9 @@ class Calibration:
         }
         if self.reader is not None:
             data["reader"] = self.reader.to_json()
+        if self.by_scale is not None and self.error_by_variable is not None:
+            by_scale = {name: array.tolist() for name, array in vars(self.by_scale).items()}
+            data["by_scale"] = by_scale | {"error_by_variable": self.error_by_variable.tolist()}
         plain: dict[str, Any] = json.loads(json.dumps(data, allow_nan=False))
         return plain
 
@@ -168,18 +196,20 @@ def fit_calibration(
     patient: ArrayLike | None = None,
     provenance: Mapping[str, Any] | None = None,
     reader: Reader | None = None,
+    without: Collection[str] = (),
 ) -> Calibration:
     """Fit the scale and the quantiles on held-out targets; signal, mean, target, variable and patient are (N,).
 
-    `mean` and `target` are z-scored, `variable` indexes `names`, `patient` says whose each target is.
-    For the signal "rich", `signal` is what readers fitted without each target's record gave, `reader` the one to keep.
+    `mean` and `target` are z-scored, `variable` indexes `names`, `patient` says whose each target is, and `without`
+    which variables are never targets.
+    For a meta-model, `signal` is what readers fitted without each target's patient gave, `reader` the one to keep.
     Warns (CalibrationWarning) with the names of variables too rare for a finite interval, and of those whose targets
     are of fewer patients than a level needs targets. Raises UsageError for an unknown signal, `by` or level and for
     unequal or non-finite inputs, CalibrationError where there is nothing to fit.
     """
     check_request(signal_name, by, levels)
-    if (signal_name == RICH) != (reader is not None):
-        raise UsageError(f"the signal {RICH} takes a reader, and no other does")
+    if (signal_name in META_MODELS) != (reader is not None):
+        raise UsageError(f"{', '.join(META_MODELS)} take a reader, and no other signal does")
     s, error = _signal_and_error(signal_name, signal, mean, target)
     n_variables = len(names)
     v = _checked_variable(variable, len(error), n_variables)
@@ -188,14 +218,9 @@ def fit_calibration(
     a, b = np.full(n_variables, pooled.a), np.full(n_variables, pooled.b)
     if by == "variable":
         a, b = fit_by_variable(s, error, v, n_variables, pooled)
-    score = np.abs(error) / (a[v] * s + b[v])
-    overall = quantiles(score, levels)
-    each = np.repeat(overall[:, None], n_variables, axis=1)  # (L, V)
-    if by == "variable":
-        each = quantiles_by_variable(score, v, n_variables, levels)
-        if whose is not None:
-            warn_of_few_patients(each, v, whose, levels, names)
-    warn_of_unbounded(each, levels, names)
+    targets = Targets(a[v] * s + b[v], np.abs(error), v, n_variables, whose, by == "variable")
+    fitted = fit_by_scale(targets, levels)
+    warn_of_unbounded(fitted.quantiles_by_variable, levels, names, without)
     return Calibration(
         signal=signal_name,
         by=by,
@@ -205,11 +230,13 @@ def fit_calibration(
         b=b,
         n_targets=np.bincount(v, minlength=n_variables),
         levels=tuple(float(level) for level in levels),
-        quantiles=overall,
-        quantiles_by_variable=each,
+        quantiles=fitted.quantiles,
+        quantiles_by_variable=fitted.quantiles_by_variable,
         mean_error=_mean_by_variable(np.abs(error), v, n_variables),
         provenance=dict(provenance or {}),
         reader=reader,
+        by_scale=fitted.by_scale,
+        error_by_variable=fitted.error_by_variable,
     )
 
 
@@ -256,7 +283,15 @@ def _checked_variable(variable: ArrayLike, n: int, n_variables: int) -> Indices:
 
 # What each key of the JSON must hold; only a quantile may be null.
 _PLAIN = {
-    "signal": Literal["deviation", "sigma_hat", "disagreement", "inverse_evidence", "rich"],
+    "signal": Literal[
+        "deviation",
+        "sigma_hat",
+        "disagreement",
+        "inverse_evidence",
+        "meta_model",
+        "meta_model_without_deviation",
+        "rich",
+    ],
     "by": Literal["variable", "nothing"],
     "variables": tuple[str, ...],
     "global": Affine,
@@ -272,11 +307,13 @@ _PLAIN = {
 
 
 def _from_plain(data: Mapping[str, Any]) -> Calibration:
-    if unknown := sorted(data.keys() - _PLAIN.keys() - {"format", "reader"}):
+    if unknown := sorted(data.keys() - _PLAIN.keys() - {"format", "reader", "by_scale"}):
         raise ValueError(f"{unknown[0]!r:.40} is not known to this version")
     plain = {key: parsed(kind, data[key], key) for key, kind in _PLAIN.items()}
-    if plain["signal"] == RICH:
+    if plain["signal"] in META_MODELS:
         plain["reader"] = Reader.from_json(parsed(dict[str, Any], data["reader"], "reader"), len(plain["variables"]))
+    if "by_scale" in data:
+        plain |= _by_scale(data["by_scale"])
     plain["pooled"] = plain.pop("global")
     plain["n_targets"] = np.array(plain["n_targets"], dtype=np.int64)
     for key in ("a", "b", "mean_error", "quantiles", "quantiles_by_variable"):
@@ -285,18 +322,41 @@ def _from_plain(data: Mapping[str, Any]) -> Calibration:
     return Calibration(**plain)
 
 
+def _by_scale(data: Any) -> dict[str, Any]:
+    kinds = {"knots": tuple[float, ...], "interval": tuple[tuple[float, ...], ...], "error": tuple[float, ...]}
+    kinds["error_by_variable"] = tuple[float, ...]
+    plain = parsed(dict[str, Any], data, "by_scale")
+    if plain.keys() != kinds.keys():
+        raise ValueError(f"by_scale must have {', '.join(kinds)}")
+    found = {
+        key: np.array(parsed(kind, plain[key], f"by_scale.{key}"), dtype=np.float64) for key, kind in kinds.items()
+    }
+    return {"error_by_variable": found.pop("error_by_variable"), "by_scale": ByScale(**found)}
+
+
 def _check_shapes(c: Calibration) -> None:
     variables, levels = len(c.variables), len(c.levels)
     shapes = [x.shape for x in (c.a, c.b, c.n_targets, c.mean_error, c.quantiles, c.quantiles_by_variable)]
     if shapes != [(variables,), (variables,), (variables,), (variables,), (levels,), (levels, variables)]:
         raise CalibrationError(f"damaged calibration: {variables} variables and {levels} levels, arrays of {shapes}")
+    if c.by_scale is None or c.error_by_variable is None:
+        return
+    knots = len(c.by_scale.knots)
+    shapes = [x.shape for x in (c.by_scale.knots, c.by_scale.interval, c.by_scale.error, c.error_by_variable)]
+    if not knots or shapes != [(knots,), (levels, knots), (knots,), (variables,)]:
+        raise CalibrationError(f"damaged calibration: by_scale has arrays of {shapes}")
 
 
 def _check_numbers(c: Calibration) -> None:
     """What every fit gives: scales above 0, and intervals that do not shrink where more coverage is asked."""
     levels, order = np.array(c.levels), np.argsort(c.levels)
     wider = [(row[1:] >= row[:-1]).all() for row in (c.quantiles[order], c.quantiles_by_variable[order])]
+    rising, positive = True, 1.0
+    if c.by_scale is not None and c.error_by_variable is not None:
+        rising = bool((np.diff(c.by_scale.knots) > 0).all())
+        positive = min(*c.by_scale.interval.flat, *c.by_scale.error, *c.error_by_variable, 1.0)
     fine = {
+        "knots must rise, and factors by scale and variable be above 0": rising and positive > 0,
         "a, mean_error, n_targets and quantiles must be 0 or more": min(
             c.pooled.a, *c.a, *c.mean_error, *c.n_targets, *c.quantiles, *c.quantiles_by_variable.flat
         )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -46,9 +46,18 @@ def _exact(level: float) -> Fraction:
     return Fraction(level).limit_denominator(1_000_000)
 
 
-def conformal_quantile(scores: Float64s, level: float) -> float:
-    """Q_alpha, level = 1 - alpha: the score of that rank among `scores` (N,), +inf where they are too few."""
+def conformal_quantile(scores: Float64s, level: float, patient: NDArray[np.integer[Any]] | None = None) -> float:
+    """Q_alpha, level = 1 - alpha: the score of that rank among `scores` (N,), +inf where they are too few.
+
+    With `patient`, whose each score is, the rank is counted in patients, whose scores miss together: the share of
+    scores below it is that of the rank among so many patients, and too few patients give +inf.
+    """
     rank = conformal_rank(len(scores), level)
+    if patient is not None and len(scores):
+        patients = len(np.unique(patient))
+        if (among := conformal_rank(patients, level)) > patients:
+            return math.inf
+        rank = max(rank, math.ceil(Fraction(among, patients) * len(scores)))
     return float(np.partition(scores, rank - 1)[rank - 1]) if rank <= len(scores) else math.inf
 
 
@@ -64,11 +73,16 @@ def quantiles_by_variable(
     return np.stack([quantiles(scores[variable == v], levels) for v in range(n_variables)], axis=1)
 
 
-def warn_of_unbounded(by_variable: Float64s, levels: Sequence[float], names: Sequence[str]) -> None:
-    """Warn once, with the names, if a variable has too few targets for a finite interval. by_variable: (levels, V)."""
+def warn_of_unbounded(
+    by_variable: Float64s, levels: Sequence[float], names: Sequence[str], without: Collection[str] = ()
+) -> None:
+    """Warn once, with the names, if a variable has too few targets for a finite interval. by_variable: (levels, V).
+
+    Nothing is said of `without`, the variables that are never targets.
+    """
     told = []
     for level, row in zip(levels, by_variable, strict=True):
-        if lacking := [name for name, q in zip(names, row, strict=True) if math.isinf(q)]:
+        if lacking := [name for name, q in zip(names, row, strict=True) if math.isinf(q) and name not in without]:
             told.append(f"{level:g} (needs {least_targets(level)} targets): {', '.join(lacking)}")
     if told:
         text = "too few targets to bound the interval, which is infinite, at level " + "; ".join(told)

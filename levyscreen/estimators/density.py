@@ -51,4 +51,4 @@ class Density(Estimator):
         flat = features.flatten(0, 1).double().cpu().numpy()
         density = torch.from_numpy(fitted(self._model, self.title).score_samples(flat))
         uncertainty = -density.view(features.shape[:2]).to(features)
-        return Estimate(predicted(self.network, features), uncertainty)
+        return Estimate(predicted(self.network, features, batch), uncertainty)

@@ -25,9 +25,9 @@ def drawn(network: Network, batch: Batch, draws: int, seed: int) -> tuple[Tensor
     """Predictions of the mean path (R, m), and layer outputs of `draws` draws around it (draws, R, H, m, d)."""
     decode, field = network.levy(), network.record_side(batch)
     query = decode.project_query(network.embed.query(batch.query_time, batch.query_variable))
-    beam = read_beam(query, field, decode.tau)
+    beam = read_beam(query, field, decode.rate)
     names = torch.arange(batch.query_mask.shape[1]).expand(batch.query_mask.shape)
-    mean = network.read_out(join_heads(beam.reading.mean))
+    mean = network.read_out(join_heads(beam.reading.mean), batch)
     return mean, draw(beam, field, draws, seed, batch.record, names)
 
 
@@ -67,4 +67,4 @@ class PredictionDraws(Seeded):
     def _predictions(self, batch: Batch, draws: int) -> tuple[Tensor, Tensor]:
         """Of the mean path (R, m), and of the draws (K, R, m)."""
         mean, layer = drawn(self.network, batch, draws, self.seed)
-        return mean, torch.stack([self.network.read_out(join_heads(one)) for one in layer])
+        return mean, torch.stack([self.network.read_out(join_heads(one), batch) for one in layer])

@@ -46,7 +46,7 @@ def dropout_spread(
 
     def one_pass() -> Tensor:
         tokens = network.encode.finish(embedded, attended, batch.mask)
-        prediction: Tensor = network.head(network.features(batch, tokens))
+        prediction: Tensor = network(batch, tokens)
         return prediction
 
     with drawing_from(generator):

@@ -33,8 +33,7 @@ class Queries:
 
 def penultimate(network: Network, batch: Batch) -> Tensor:
     """The head's hidden layer after its GELU, (R, m, width): what the last linear layer reads."""
-    hidden: Tensor = network.head.layers[:-1](network.features(batch))
-    return hidden
+    return network.head.hidden(network.features(batch), network.beside(batch))
 
 
 def last_layer(network: Network) -> nn.Linear:
@@ -42,17 +41,17 @@ def last_layer(network: Network) -> nn.Linear:
     return cast(nn.Linear, network.head.layers[-1])
 
 
-def predicted(network: Network, features: Tensor) -> Tensor:
-    """Predictions (...,) from penultimate features (..., width): `network(batch)`, had it gone the whole way."""
-    mean: Tensor = last_layer(network)(features)[..., 0]
-    return mean
+def predicted(network: Network, features: Tensor, batch: Batch) -> Tensor:
+    """Predictions (R, m) from penultimate features (R, m, width): `network(batch)`, had it gone the whole way."""
+    return network.head.mixed(last_layer(network)(features)[..., 0], features, network.beside(batch))
 
 
 @torch.no_grad()
 def queries(network: Network, batch: Batch) -> Queries:
     """The real queries of one batch."""
     features, real = penultimate(network, batch), batch.query_mask
-    return Queries(features[real], predicted(network, features)[real], batch.target[real], batch.query_variable[real])
+    prediction = predicted(network, features, batch)
+    return Queries(features[real], prediction[real], batch.target[real], batch.query_variable[real])
 
 
 def gathered(network: Network, batches: Iterable[Batch]) -> Queries:

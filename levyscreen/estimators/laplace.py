@@ -62,7 +62,7 @@ class Laplace(Estimator):
         """The point prediction, which is the posterior's mean, and the standard deviation."""
         features = penultimate(self.network, batch)
         variance = fitted(self._posterior, self.title).variance(features)
-        return Estimate(predicted(self.network, features), variance.sqrt().float())
+        return Estimate(predicted(self.network, features, batch), variance.sqrt().float())
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ class _Likelihood(Estimator):
     @torch.no_grad()
     def __call__(self, batch: Batch) -> Estimate:
         """Mean and scale of the network's Gaussian, in z units."""
-        return Estimate(*self.network.head.mean_and_scale(self.network.features(batch)))
+        return Estimate(*self.network.mean_and_scale(batch))
 
 
 class GaussianNll(_Likelihood):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levyscreen.estimators.base import Estimator
+from levyscreen.estimators.cheapest import ByLot, Interpolation, LastValue
 from levyscreen.estimators.data_only import AnyVariableGap, SameVariableCount, SameVariableGap, WindowedDensity
 from levyscreen.estimators.density import Density
 from levyscreen.estimators.draws import LayerDraws, PredictionDraws
@@ -10,7 +11,7 @@ from levyscreen.estimators.dropout import MonteCarloDropout
 from levyscreen.estimators.ensemble import DeepEnsemble
 from levyscreen.estimators.laplace import Laplace
 from levyscreen.estimators.likelihood import BetaNll, GaussianNll, TnpD
-from levyscreen.estimators.rich import Rich
+from levyscreen.estimators.rich import FeaturesAlone, MetaModel, Rich
 from levyscreen.estimators.rich_rivals import CosineRich, NoSignal, SoftmaxRich
 from levyscreen.estimators.signals import Deviation, Disagreement, InverseEvidence, SigmaHat
 from levyscreen.estimators.softmax import (
@@ -27,6 +28,9 @@ from levyscreen.estimators.variable_error import VariableError
 from levyscreen.estimators.variance_head import VarianceHead
 
 ESTIMATORS: dict[str, type[Estimator]] = {
+    "interpolation": Interpolation,
+    "last-value": LastValue,
+    "by-lot": ByLot,
     "gap-same-variable": SameVariableGap,
     "gap-any-variable": AnyVariableGap,
     "count-same-variable": SameVariableCount,
@@ -52,6 +56,8 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "variable-error": VariableError,
     "variance-head": VarianceHead,
     "rich": Rich,
+    "meta-model": MetaModel,
+    "features": FeaturesAlone,
     "student-rich": StudentRich,
     "no-signal-rich": NoSignal,
     "softmax-rich": SoftmaxRich,

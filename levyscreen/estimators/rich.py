@@ -1,4 +1,4 @@
-"""The free signals of one pass read together, as `calibrate --rich` does: by a small network to the error's scale.
+"""The free signals of one pass read together by a small network to the error's scale, alone and in the meta-model.
 
 Out of fold on the validation targets of PhysioNet 2012, seed 0 (AUSE; CRPS): the deviation alone 0.392; 0.2263, this
 network 0.243; 0.2186, two hundred boosted trees of 16 leaves 0.245; 0.2189. Trees fitted to USHCN ranked well, and
@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from levyscreen.calibrate.reader import Reader
+from levyscreen.calibrate.reader import EVERY, SIGNALS, Reader, known_columns
+from levyscreen.config import NEARBY
 from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.estimators.base import Estimate, Estimator
 from levyscreen.estimators.fitting import fitted, require_queries
@@ -33,6 +34,7 @@ class Rich(Estimator):
     needs_labels = True
     all_folds = True
     in_units = True
+    reads_columns: tuple[str, ...] = SIGNALS  # of calibrate/reader.py, as many as the network has
     _reader: Reader | None = None
 
     def fit(self, train: Sequence[Batch], validation: Sequence[Batch], seed: int = 0) -> None:
@@ -45,7 +47,9 @@ class Rich(Estimator):
         error, variables = answers.truth - answers.prediction, self.network.config.variables
         patient = answers.record if self.patients is None else self.patients[answers.record]
         try:
-            self._reader, apart = fit_reader(answers, error, patient, variables, seed)
+            known = known_columns(answers)
+            reads = tuple(name for name in self.reads_columns if name in known)
+            self._reader, apart = fit_reader(answers, error, patient, variables, seed, reads)
         except CalibrationError as refused:
             raise UsageError(str(refused)) from refused
         self._apart = {record: apart[answers.record == record] for record in np.unique(answers.record).tolist()}
@@ -69,6 +73,20 @@ class Rich(Estimator):
                 apart = torch.from_numpy(self._apart[record][: int(asked.sum())])
                 estimate.uncertainty[row, asked] = apart.to(estimate.uncertainty)
         return estimate
+
+
+class MetaModel(Rich):
+    """As `calibrate` fits it by default: signals, surroundings and, where there is a gate, its candidates."""
+
+    title = "meta-model (added here)"
+    reads_columns = EVERY
+
+
+class FeaturesAlone(Rich):
+    """The meta-model without what the pass emits: variable, prediction and surroundings."""
+
+    title = "features alone, read (added here)"
+    reads_columns = ("prediction", *NEARBY)
 
 
 def _placed(values: NDArray[np.float32], batch: Batch) -> Tensor:

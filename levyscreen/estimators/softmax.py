@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from levyscreen.errors import ModelError
 from levyscreen.estimators.base import Estimate, Estimator
-from levyscreen.model.decode import SoftmaxDecode
+from levyscreen.model.decode import CosineDecode, SoftmaxDecode
 from levyscreen.model.network import Network
 from levyscreen.operator import output_gradient, phi
 from levyscreen.types import Batch
@@ -43,7 +44,7 @@ def attended(network: Network, batch: Batch, title: str) -> tuple[Tensor, Attent
     query, key, value = network.decode.project(network.embed.query(batch.query_time, batch.query_variable), tokens)
     scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
     attention = Attention(scores.masked_fill(~batch.mask[:, None, None, :], -torch.inf), value)
-    return network.head(network.features(batch, tokens)), attention
+    return network(batch, tokens), attention
 
 
 class _Control(Estimator):
@@ -150,9 +151,10 @@ class CosineDeviation(Estimator):
         prediction, attention = attended(network, batch, self.title)
         alpha = attention.alpha
         mean = alpha @ attention.value  # (R, H, m, d)
-        _, gradient = output_gradient(network.read_out, mean.transpose(1, 2).flatten(2))
+        _, gradient = output_gradient(lambda a: network.read_out(a, batch), mean.transpose(1, 2).flatten(2))
         gradient = gradient.unflatten(-1, (alpha.shape[1], -1)).transpose(1, 2)  # (R, H, m, d)
         offset = gradient @ attention.value.transpose(-1, -2) - (gradient * mean).sum(-1, keepdim=True)
         spread = (alpha * offset.square()).sum(-1)  # (R, H, m)
-        evidence = network.config.tau * torch.exp(torch.logsumexp(attention.log_kappa, dim=-1))
+        decode = cast(CosineDecode, network.decode)
+        evidence = decode.sharpness.rate(network.config.tau) * torch.exp(torch.logsumexp(attention.log_kappa, dim=-1))
         return Estimate(prediction, torch.sqrt((phi(evidence) * spread).sum(1)))

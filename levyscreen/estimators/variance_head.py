@@ -61,7 +61,7 @@ class VarianceHead(Estimator):
         """The point prediction, and the standard deviation of its error, in z units."""
         features = penultimate(self.network, batch)
         scale = (0.5 * fitted(self._head, self.title)(features)).exp()
-        return Estimate(predicted(self.network, features), scale)
+        return Estimate(predicted(self.network, features, batch), scale)
 
 
 def fit_log_variance(train: Queries, validation: Queries, seed: int) -> _LogVariance:

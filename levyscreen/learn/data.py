@@ -10,7 +10,8 @@ import numpy as np
 from levyscreen.errors import TrainingError
 from levyscreen.records.described import patients
 from levyscreen.records.hiding import hidden_count, hide, subsample
-from levyscreen.records.preprocessor import Preprocessor, Readings
+from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.records.readings import Readings
 from levyscreen.records.splits import Split, split
 
 if TYPE_CHECKING:
@@ -32,10 +33,16 @@ class TrainingData:
         """The readings of some records."""
         return self.readings.take(rows)
 
-    def targets(self, part: Readings, seed: int) -> NDArray[np.bool_]:
-        """Hidden targets of a part under the protocol."""
+    def targets(self, part: Readings, seed: int, least: float | None = None) -> NDArray[np.bool_]:
+        """Held-out targets of a part under the protocol.
+
+        With `least`, the share held out is drawn for each record between it and as much above the protocol's share.
+        """
         protocol = self.preprocessor.protocol
-        return hide(part, protocol.hide, seed, protocol.max_targets)
+        if least is None:
+            return hide(part, protocol.hide, seed, protocol.max_targets)
+        share = np.random.default_rng(seed).uniform(least, 2 * protocol.hide - least, len(part))
+        return hide(part, share, seed, protocol.max_targets)
 
 
 def prepare(cohort: Cohort, protocol: Protocol, seed: int) -> TrainingData:

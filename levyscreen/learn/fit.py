@@ -130,7 +130,7 @@ class _Trainer:
     def _train(self, epoch: int, watch: Watch) -> float:
         seed = epoch_seed(self.config.seed, epoch)
         torch.manual_seed(seed)
-        batcher = Batcher(self.train_part, self.data.targets(self.train_part, seed))
+        batcher = Batcher(self.train_part, self.data.targets(self.train_part, seed, self.config.least_hidden))
         plan = similar_length(batcher.context_lengths, self.config.batch_records, np.random.default_rng(seed))
         self.network.train()
         total, count = 0.0, 0

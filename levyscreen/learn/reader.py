@@ -1,4 +1,4 @@
-"""Fitting a reader of all that one pass emits (`levyscreen.calibrate.reader`) on held-out targets, by patient."""
+"""Fitting the meta-model (`levyscreen.calibrate.reader`) on held-out targets, by patient."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from levyscreen.calibrate.reader import COLUMNS, Emitted, Reader, columns
+from levyscreen.calibrate.reader import SIGNALS, Emitted, Reader, columns
 from levyscreen.errors import CalibrationError
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ FOLDS = 5
 
 
 class _Layers(nn.Module):
-    def __init__(self, variables: int):
+    def __init__(self, columns: int, variables: int):
         super().__init__()
-        self.columns = nn.Linear(COLUMNS, UNITS, bias=False)
+        self.columns = nn.Linear(columns, UNITS, bias=False)
         self.variables = nn.Embedding(variables, UNITS)
         self.hidden = nn.Linear(UNITS, UNITS)
         self.out = nn.Linear(UNITS, 1)
@@ -36,7 +36,12 @@ class _Layers(nn.Module):
 
 
 def fit_reader(
-    emitted: Emitted, error: NDArray[np.floating[Any]], patient: NDArray[np.int64], variables: int, seed: int
+    emitted: Emitted,
+    error: NDArray[np.floating[Any]],
+    patient: NDArray[np.int64],
+    variables: int,
+    seed: int,
+    reads: tuple[str, ...] = SIGNALS,
 ) -> tuple[Reader, NDArray[np.float32]]:
     """A reader fitted on all targets, and each target's scale (N,) by one fitted without its patient's fold.
 
@@ -47,12 +52,12 @@ def fit_reader(
     if len(patients) < 2:
         raise CalibrationError("a reader is fitted on two patients or more, to be checked on those it did not see")
     fold = np.random.default_rng(seed).permutation(len(patients))[place] % min(FOLDS, len(patients))
-    read, of = columns(emitted), np.asarray(emitted.variable)
+    read, of = columns(emitted, reads), np.asarray(emitted.variable)
     apart = np.empty(len(error), dtype=np.float32)
     for k in np.unique(fold):
         out = fold == k
-        apart[out] = _fit(read[~out], of[~out], error[~out], variables, seed)._scale(read[out], of[out])
-    return _fit(read, of, error, variables, seed), apart
+        apart[out] = _fit(read[~out], of[~out], error[~out], variables, seed, reads)._scale(read[out], of[out])
+    return _fit(read, of, error, variables, seed, reads), apart
 
 
 def _fit(
@@ -61,13 +66,14 @@ def _fit(
     error: NDArray[np.floating[Any]],
     variables: int,
     seed: int,
+    reads: tuple[str, ...],
 ) -> Reader:
     least, most = np.quantile(read, (0.001, 0.999), axis=0).astype(np.float32)
     inside = np.clip(read, least, most)
     centre, spread = inside.mean(axis=0), np.maximum(inside.std(axis=0), np.float32(1e-6))
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU as well
-        layers = _Layers(variables)
+        layers = _Layers(len(reads), variables)
         nn.init.constant_(layers.out.bias, math.log(max(float(np.abs(error).mean()), 1e-6)))
         data = [torch.from_numpy(np.ascontiguousarray(x)) for x in ((inside - centre) / spread, of, error)]
         _descend(layers, *data)
@@ -79,7 +85,8 @@ def _fit(
         "out": layers.out.weight[0],
         "out_bias": layers.out.bias[0],
     }
-    return Reader(least, most, centre, spread, **{k: w.detach().contiguous().numpy() for k, w in weights.items()})
+    arrays = {name: w.detach().contiguous().numpy() for name, w in weights.items()}
+    return Reader(least, most, centre, spread, **arrays, reads=reads)
 
 
 def _descend(layers: _Layers, standard: Tensor, variable: Tensor, error: Tensor) -> None:

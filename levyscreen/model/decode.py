@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from levyscreen.config import ModelConfig
 from levyscreen.model.encoder import join_heads, split_heads, unless_whole
-from levyscreen.operator import Field, Grid, build_field, draw_once, mean_path, straight_through, unit
+from levyscreen.operator import Field, Grid, Sharpness, build_field, draw_once, mean_path, straight_through, unit
+
+INITIAL_SHARPNESS = 1.65  # what is learned lies above
 
 
 class Decode(nn.Module):
@@ -58,10 +60,17 @@ class LevyDecode(CrossAttention):
         self.sampled = False
         # One cell leaves a position nothing to say; the width of the bump would still let it weigh the readings.
         self.channel = nn.Linear(config.width, config.heads) if config.channel_cells > 1 else None
+        self.sharpness = _sharpness(config)
 
     def project_query(self, query: Tensor) -> Tensor:
-        """Unit queries a head: (R, m, width) -> (R, H, m, d)."""
-        return unit(self.query(query).unflatten(-1, (self.heads, -1))).transpose(1, 2)
+        """Queries a head, of its sharpness' length: (R, m, width) -> (R, H, m, d)."""
+        projected: Tensor = self.sharpness(unit(self.query(query).unflatten(-1, (self.heads, -1))).transpose(1, 2))
+        return projected
+
+    @property
+    def rate(self) -> float | Tensor:
+        """tau for the queries of `project_query`: a number, or (H, 1)."""
+        return self.sharpness.rate(self.tau)
 
     def project_parts(self, variable: Tensor, time: Tensor) -> tuple[Tensor, Tensor]:
         """Of queries that are sums of two parts: (V, width), (T, width) -> (H, V, d), (H, T, d), not normalised."""
@@ -80,7 +89,7 @@ class LevyDecode(CrossAttention):
         asked, field = self.project_query(query), self.field(tokens, time, mask)
         answer = mean_path(asked, field)
         if self.sampled and self.training:
-            answer = straight_through(answer, draw_once(asked, field, self.tau))
+            answer = straight_through(answer, draw_once(asked, field, self.rate))
         return join_heads(answer)
 
     def _positions(self, tokens: Tensor) -> Tensor:
@@ -110,10 +119,19 @@ class SoftmaxDecode(CrossAttention):
 class CosineDecode(SoftmaxDecode):
     """Attention by the kernel of eq:kernel: what the Levy layer's mean is where no readings share a cell.
 
-    Logits lie within sqrt(d) of 0, so no query can look at one reading alone.
+    Logits lie within g sqrt(d) of 0: by the paper's kernel, g = 1, no query can look at one reading alone.
     """
+
+    def __init__(self, config: ModelConfig):
+        super().__init__(config)
+        self.sharpness = _sharpness(config)
 
     def project(self, query: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Keys of length 1 and queries of length d, which the scaled product makes sqrt(d) times the cosine."""
         q, k, v = super().project(query, tokens)
-        return unit(q) * q.shape[-1], unit(k), v
+        return self.sharpness(unit(q)) * q.shape[-1], unit(k), v
+
+
+def _sharpness(config: ModelConfig) -> Sharpness:
+    initial = INITIAL_SHARPNESS if config.sharpness == "head" else None
+    return Sharpness(config.heads, config.width // config.heads, initial)

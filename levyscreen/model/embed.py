@@ -21,6 +21,7 @@ class Embedding(nn.Module):
         cycles = torch.logspace(*ends, config.frequencies, base=math.e)
         self.register_buffer("frequencies", 2 * math.pi * cycles, persistent=False)
         self.value = nn.Linear(1, config.width)
+        self.values = nn.Embedding(config.variables, config.width) if config.values == "variable" else None
         self.time = nn.Linear(2 * config.frequencies, config.width)
         self.variable = nn.Embedding(config.variables, config.width)
 
@@ -38,4 +39,6 @@ class Embedding(nn.Module):
     def token(self, time: Tensor, variable: Tensor, value: Tensor) -> Tensor:
         """As `query`, with the z-scored `value` (...,)."""
         embedded: Tensor = self.query(time, variable) + self.value(value.unsqueeze(-1))
+        if self.values is not None:
+            embedded = embedded + self.values(variable) * value.unsqueeze(-1)
         return embedded

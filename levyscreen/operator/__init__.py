@@ -9,11 +9,12 @@ from levyscreen.operator.attention import LevyAttention, LevySignals
 from levyscreen.operator.draws import draw, draw_once, straight_through
 from levyscreen.operator.field import Field, build_field, mean_path
 from levyscreen.operator.grid import Grid
-from levyscreen.operator.kernel import unit
+from levyscreen.operator.kernel import rate, sharpened, unit
 from levyscreen.operator.lattice import Lattice, LatticeReader, LatticeReading
 from levyscreen.operator.measure import RandomMeasure
 from levyscreen.operator.phi import phi
 from levyscreen.operator.pushforward import deviation, output_gradient
+from levyscreen.operator.sharpness import Sharpness
 from levyscreen.operator.signals import Beam, Reading, read, read_beam
 from levyscreen.operator.timestamps import Timestamps
 
@@ -28,6 +29,7 @@ __all__ = [
     "LevySignals",
     "RandomMeasure",
     "Reading",
+    "Sharpness",
     "Timestamps",
     "build_field",
     "deviation",
@@ -36,8 +38,10 @@ __all__ = [
     "mean_path",
     "output_gradient",
     "phi",
+    "rate",
     "read",
     "read_beam",
+    "sharpened",
     "straight_through",
     "unit",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from levyscreen.operator.field import build_field, mean_path
 from levyscreen.operator.grid import Grid
 from levyscreen.operator.kernel import unit
+from levyscreen.operator.sharpness import Sharpness
 from levyscreen.operator.signals import read
 
 
@@ -34,6 +35,8 @@ class LevyAttention(nn.Module):
     `embed_dim` is the width of queries and output, divided by `num_heads`; `kdim` and `vdim` those of keys and values,
     if others. `time_cells` x `channel_cells` is the grid over [0, 1]^2, a cell being one bandwidth; with one channel
     cell the index space is time alone. `tau` > 0 is the rate: it scales the evidence and leaves the output as it is.
+    `sharpness` > 0 is where each head's g begins, which is then learned: above 1, a query can focus on few keys. None
+    is the paper's kernel, g = 1 and not learned.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class LevyAttention(nn.Module):
         time_cells: int = 16,
         channel_cells: int = 8,
         tau: float = 0.5,
+        sharpness: float | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ):
@@ -53,9 +57,10 @@ class LevyAttention(nn.Module):
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"embed_dim {embed_dim} cannot be split into num_heads {num_heads} of equal width")
-        if time_cells < 1 or channel_cells < 1 or not tau > 0:
+        if time_cells < 1 or channel_cells < 1 or not tau > 0 or not (sharpness is None or sharpness > 0):
             raise ValueError(
-                f"needs one cell or more an axis and tau > 0, not {time_cells} x {channel_cells}, tau {tau}"
+                "needs one cell or more an axis, tau > 0 and sharpness > 0, not "
+                f"{time_cells} x {channel_cells}, tau {tau}, sharpness {sharpness}"
             )
         self.embed_dim, self.num_heads, self.tau = embed_dim, num_heads, tau
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
@@ -66,6 +71,7 @@ class LevyAttention(nn.Module):
         self.out = nn.Linear(embed_dim, embed_dim, bias, device, dtype)
         # Its bias places keys on the channel axis, so it stays where `bias` is off. One cell leaves nothing to place.
         self.channel = nn.Linear(self.kdim, num_heads, True, device, dtype) if channel_cells > 1 else None
+        self.sharpness = Sharpness(num_heads, embed_dim // num_heads, sharpness).to(device, dtype)
 
     def forward(
         self,
@@ -96,8 +102,9 @@ class LevyAttention(nn.Module):
             wide = torch.promote_types(asked.dtype, torch.float32)
             asked, keys, values, channel, time = (x.to(wide) for x in projected)
             field = build_field(keys, values, time, channel.expand(*keys.shape[:-1]), self.grid, mask)
-            reading = read(unit(asked), field, self.tau) if need_signals else None
-            mean = mean_path(unit(asked), field) if reading is None else reading.mean
+            asked, tau = self.sharpness(unit(asked)), self.sharpness.rate(self.tau)
+            reading = read(asked, field, tau) if need_signals else None
+            mean = mean_path(asked, field) if reading is None else reading.mean
         output = self._project(mean)
         if reading is None:
             return output, None

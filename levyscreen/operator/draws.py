@@ -27,14 +27,14 @@ def draw(beam: Beam, field: Field, draws: int, seed: int, record_id: Tensor, que
 
 
 @torch.no_grad()
-def draw_once(query: Tensor, field: Field, tau: float) -> Tensor:
-    """One sample of the output at unit queries (..., m, d), for training: (..., m, d), by torch's own random state.
+def draw_once(query: Tensor, field: Field, tau: float | Tensor) -> Tensor:
+    """One sample of the output at queries (..., m, d), for training: (..., m, d), by torch's own random state.
 
     `draw` names every query's stream, so that an answer can be had again; that takes a generator a query, and a step of
     training asks thousands of them once. The same law otherwise.
     """
     beam = read_beam(query, field, tau)
-    counts = torch.poisson(tau * beam.intensity)  # (..., m, L)
+    counts = torch.poisson(beam.reading.evidence.unsqueeze(-1) * beam.probability)  # (..., m, L)
     atoms = counts.sum(-1, keepdim=True)
     sampled = (counts @ field.value) / atoms.clamp(min=1) + field.centre
     return torch.where(atoms > 0, sampled, beam.reading.mean)

@@ -67,5 +67,5 @@ def _masked_mean(value: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def mean_path(query: Tensor, field: Field) -> Tensor:
-    """abar(q) of eq:dout alone, for training and point predictions: unit `query` (..., m, d) gives (..., m, d)."""
+    """abar(q) of eq:dout alone, for training and point predictions: `query` (..., m, d) gives (..., m, d)."""
     return weighted_mean(query, field.key, field.key_value + field.centre, field.mask)

@@ -1,4 +1,12 @@
-"""The scaled cosine kernel of eq:kernel, and the one attention that every read-out of the operator rests on."""
+"""The scaled cosine kernel of eq:kernel, and the one attention that every read-out of the operator rests on.
+
+The paper's kernel exp(sqrt(d) cos) is bounded, so that no query can focus on a single reading. With a sharpness g > 0,
+
+    kappa_g(q, k) = exp(sqrt(d) (1 - g (1 - cos(q, k)))) = exp(sqrt(d) (1 - g)) exp(sqrt(d) <g q, k>) for unit q and k,
+
+it can, and its maximum stays exp(sqrt(d)), so that evidence keeps its scale; g = 1 is the paper's. The first factor is
+the same for every key: it belongs to the rate. So nothing but `sharpened` and `rate` knows of g.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +23,18 @@ def unit(x: Tensor) -> Tensor:
     return x / torch.where(length > 0, length, 1)  # no clamp: dividing by next to nothing has a gradient without bound
 
 
+def sharpened(query: Tensor, sharpness: Tensor) -> Tensor:
+    """Queries of length g, from unit queries (..., m, d) and g, which broadcasts to (..., m, 1)."""
+    return query * sharpness
+
+
+def rate(tau: float, sharpness: Tensor, d: int) -> Tensor:
+    """The tau that goes with queries of length g, of the shape of `sharpness`: tau exp(sqrt(d) (1 - g))."""
+    return tau * torch.exp(math.sqrt(d) * (1 - sharpness))
+
+
 def logits(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
-    """ln kappa = sqrt(d) <q, k> for unit queries (..., m, d) and unit keys (..., n, d); -inf where `mask` is False.
+    """ln kappa = sqrt(d) <q, k> for queries (..., m, d) of length g and unit keys (..., n, d); -inf without `mask`.
 
     `mask` broadcasts to (..., n). Returns (..., m, n).
     """
@@ -27,7 +45,7 @@ def logits(query: Tensor, key: Tensor, mask: Tensor | None) -> Tensor:
 def weighted_mean(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     """sum_i alpha_i value_i, alpha being the row-normalised kernel: the mean path, by the fused attention kernel.
 
-    `query` (..., m, d) and `key` (..., n, d) are unit vectors, `value` (..., n, d). Returns (..., m, d).
+    `query` (..., m, d) has length g, `key` (..., n, d) length 1; `value` (..., n, d). Returns (..., m, d).
     """
     attend = None if mask is None else mask.unsqueeze(-2)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=attend, scale=math.sqrt(query.shape[-1]))

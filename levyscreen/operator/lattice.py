@@ -27,16 +27,18 @@ class Lattice:
 
     variable: Tensor  # (H, V, d)
     time: Tensor  # (H, d, T)
-    scale: Tensor  # (V, H, 1, T) sqrt(d) / (|q_vt| ln 2): turns inner products into binary logarithms of kappa
+    scale: Tensor  # (V, H, 1, T) g sqrt(d) / (|q_vt| ln 2): turns inner products into binary logarithms of kappa
 
     @classmethod
-    def of(cls, variable: Tensor, time: Tensor) -> Lattice:
-        """From the variables' parts (H, V, d) and the times' (H, T, d)."""
+    def of(cls, variable: Tensor, time: Tensor, sharpness: Tensor | None = None) -> Lattice:
+        """From the variables' parts (H, V, d), the times' (H, T, d) and the heads' g (H, 1, 1), 1 by default."""
         norm = (variable.unsqueeze(2) + time.unsqueeze(1)).norm(dim=-1)  # (H, V, T)
         parts = variable.norm(dim=-1).unsqueeze(2) + time.norm(dim=-1).unsqueeze(1)
         # Two parts that cancel leave a rounding, which has no direction: as a zero vector, equally like every key.
         real = norm > 4 * torch.finfo(norm.dtype).eps * parts
         scale = torch.where(real, math.sqrt(time.shape[-1]) / math.log(2) / norm.clamp(min=1e-30), 0.0)
+        if sharpness is not None:
+            scale = scale * sharpness
         return cls(variable, time.transpose(1, 2).contiguous(), scale.transpose(0, 1).unsqueeze(2).contiguous())
 
 
@@ -59,8 +61,11 @@ class LatticeReading:
 class LatticeReader:
     """One record, ready to be read on a lattice; with `timestamps` its beam can be read too."""
 
-    def __init__(self, lattice: Lattice, field: Field, tau: float, timestamps: Timestamps | None = None):
-        """`field` is of one record without padding, (1, H, ...); `timestamps` are of the same readings."""
+    def __init__(self, lattice: Lattice, field: Field, tau: float | Tensor, timestamps: Timestamps | None = None):
+        """`field` is of one record without padding, (1, H, ...); `timestamps` are of the same readings.
+
+        `tau` is the paper's, or the `rate` (H, 1) of the lattice's sharpness.
+        """
         self.tau, self.field, self.timestamps, self.scale = tau, field, timestamps, lattice.scale
         key = field.key[0]  # (H, n, d)
         if timestamps is None:
@@ -109,10 +114,11 @@ class LatticeReader:
         A draw without atoms gives the mean.
         """
         assert reading.intensity is not None
+        tau = torch.as_tensor(self.tau).to(self.rows).expand(len(self.rows), 1)
         for intensity, moments in zip(reading.intensity, reading.moments, strict=True):  # (H, L, T), (H, d + 2, T)
             sample = moments.new_empty(*moments.shape, measure.draws).flatten(2)
             for head, out in enumerate(sample):
-                torch.mm(self.rows[head], measure.counts(head, self.tau * intensity[head]), out=out)
+                torch.mm(self.rows[head], measure.counts(head, tau[head] * intensity[head]), out=out)
             atoms = sample[:, -1:]
             none = atoms == 0
             sample.mul_(1 / atoms.clamp(min=1))

@@ -23,8 +23,11 @@ class Reading:
     sigma_hat: Tensor  # (..., m)
 
 
-def read(query: Tensor, field: Field, tau: float) -> Reading:
-    """Mean path and signals of unit queries (..., m, d): one attention over values of width d + 1 (thm:variance)."""
+def read(query: Tensor, field: Field, tau: float | Tensor) -> Reading:
+    """Mean path and signals of queries (..., m, d): one attention over values of width d + 1 (thm:variance).
+
+    Unit queries and the paper's tau, or sharpened ones and their `rate`, which broadcasts to (..., m).
+    """
     value = torch.cat([field.key_value, field.key_second_moment.unsqueeze(-1)], dim=-1)  # (..., n, d + 1)
     moments, log_mass = weighted_mean_and_mass(query, field.key, value, field.mask)
     return _reading(moments[..., :-1], moments[..., -1], tau * torch.exp(log_mass), field)
@@ -45,11 +48,11 @@ class Beam:
         return self.intensity / self.total
 
 
-def read_beam(query: Tensor, field: Field, tau: float) -> Beam:
+def read_beam(query: Tensor, field: Field, tau: float | Tensor) -> Beam:
     """As `read`, and lambda_l besides; costs the (m x n) matrix that `read` avoids.
 
-    The cosine bounds ln kappa by sqrt(d), so it is exponentiated as it is; rows of D sum to 1, so the mass of all cells
-    is that of all keys (eq:dintensity).
+    The cosine bounds ln kappa by g sqrt(d), so it is exponentiated as it is; rows of D sum to 1, so the mass of all
+    cells is that of all keys (eq:dintensity).
     """
     binary_log = (query @ field.key.transpose(-1, -2)) * (math.sqrt(query.shape[-1]) / math.log(2))  # (..., m, n)
     mass = field.mass if field.mask is None else field.mass * field.mask.unsqueeze(-1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from levyscreen import machine
-from levyscreen.config import TrainingConfig
+from levyscreen.config import OUR_NETWORK, OUR_TRAINING, TrainingConfig
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.study.answers import Answered, answer, scores
 from levyscreen.study.networks import MissingNetwork
@@ -24,6 +24,7 @@ SHARE = 1 / 3  # of the recipe's epochs, for the default model and the control t
 _WIDTH_256 = {"width": 256, "heads": 8, "feed_forward": 1024}
 _WIDTH_512 = {"width": 512, "heads": 8, "feed_forward": 2048}
 _BFLOAT16 = {"products": "bfloat16"}
+_RECIPE = OUR_NETWORK | OUR_TRAINING
 # A training each, by the name of its folder: what differs from the default model. The widths have the parameters of the
 # paper's six sizes, 0.2M to 20.3M; what takes longest comes last. The three largest are trained with products in
 # bfloat16 for the time that it saves, and the one before them in both ways, to see what that gives up.
@@ -43,6 +44,18 @@ TRAINED: dict[str, dict[str, Any]] = {
     "width-256-blocks-6": _WIDTH_256 | _BFLOAT16 | {"blocks": 6},
     "width-512": _WIDTH_512 | _BFLOAT16,
     "width-512-blocks-6": _WIDTH_512 | _BFLOAT16 | {"blocks": 6},
+    # The default recipe, its control, and what it is without one of its parts, or with one more.
+    "recipe": _RECIPE,
+    "recipe-softmax": _RECIPE | {"decode": "softmax"},
+    "recipe-cosine": _RECIPE | {"decode": "cosine"},
+    "recipe-no-neighbours": _RECIPE | {"neighbours": "none"},
+    "recipe-own-neighbours": _RECIPE | {"neighbours": "own"},
+    "recipe-squared": _RECIPE | {"loss": "squared"},
+    "recipe-fixed-sharpness": _RECIPE | {"sharpness": "fixed"},
+    "recipe-grid-16x8": _RECIPE | {"channel_cells": 8},
+    "recipe-shared-values": _RECIPE | {"values": "shared"},
+    "recipe-drawn-shares": _RECIPE | {"least_hidden": 0.1},
+    "recipe-width-256": _RECIPE | _WIDTH_256,
 }
 TAUS = {f"tau-{tau}": tau for tau in (0.1, 0.5, 1.0, 2.0)}  # rates of the default model, set after its training
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.estimators.base import Estimate, Estimator
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.types import Batch
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

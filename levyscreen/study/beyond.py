@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.estimators.base import Estimator
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.study.results import Results
     from levyscreen.study.stage import Asked, Stage
     from levyscreen.types import Batch

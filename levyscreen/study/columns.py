@@ -46,6 +46,17 @@ ROWS = {
         "width-256-blocks-6": "width 256, 6 blocks",
         "width-512": "width 512",
         "width-512-blocks-6": "width 512, 6 blocks",
+        "recipe": "the default recipe",
+        "recipe-softmax": "the same, softmax decoder",
+        "recipe-cosine": "the same, softmax decoder with unit queries and keys",
+        "recipe-no-neighbours": "the same, without neighbours",
+        "recipe-own-neighbours": "the same, neighbours of the query's own variable alone",
+        "recipe-squared": "the same, squared loss",
+        "recipe-fixed-sharpness": "the same, the paper's sharpness",
+        "recipe-grid-16x8": "the same, grid 16 x 8",
+        "recipe-shared-values": "the same, values embedded along one direction",
+        "recipe-drawn-shares": "the same, shares held out drawn from 10 to 50 %",
+        "recipe-width-256": "the same, width 256",
     },
 }
 # Of each study its tables, and of each table what stands above it and its columns.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +28,10 @@ from levyscreen.types import Batch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from levyscreen.model.heads import Beside
+    from levyscreen.model.neighbours import Timetable
     from levyscreen.operator import Field
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.study.results import Results
     from levyscreen.study.stage import Stage
 
@@ -77,24 +80,30 @@ def drawn_spread(asker: Asker, readings: Readings, draws: int) -> list[torch.Ten
         part = readings.take(rows)
         batch = _whole(part).to(asker.device)
         field = asker.model.network.record_side(batch)
+        timetable = asker.model.network.timetable(batch)
         each_one = zip(part.lengths.tolist(), part.record_id.tolist(), strict=True)
         return [
-            _drawn_spread(asker, field.record(row, n), batch.time[row, :n], draws, record_id)
+            _drawn_spread(asker, field.record(row, n), timetable.record(row, n), batch.time[row, :n], draws, record_id)
             for row, (n, record_id) in enumerate(each_one)
         ]
 
     return [spread for batch in each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device) for spread in batch]
 
 
-def _drawn_spread(asker: Asker, field: Field, time: torch.Tensor, draws: int, record_id: int) -> torch.Tensor:
+def _drawn_spread(
+    asker: Asker, field: Field, timetable: Timetable, time: torch.Tensor, draws: int, record_id: int
+) -> torch.Tensor:
     decode = asker.model.network.levy()
-    reader = LatticeReader(asker.lattice, field, decode.tau, Timestamps.of(time, field, decode.grid))
+    reader = LatticeReader(asker.lattice, field, decode.rate, Timestamps.of(time, field, decode.grid))
     head = asker.head.around(field.centre[0, :, 0])
     parts = [reader.read(slice(first, first + AT_ONCE)) for first in range(0, len(asker.variable), AT_ONCE)]
     highest = torch.stack([p.intensity.amax((0, 3)) for p in parts if p.intensity is not None]).amax(0)
-    measure = RandomMeasure(decode.tau * highest, draws, 0, record_id)
+    measure = RandomMeasure(decode.rate * highest, draws, 0, record_id)
     samples = (sample.flatten(0, 1)[None] for part in parts for sample in reader.draw(part, measure))
-    return torch.stack([head(sample).view(-1, draws).std(-1) for sample in samples])
+    beside = asker.beside(timetable)
+    each_beside = repeat(None) if beside is None else beside.repeated(draws)
+    spreads = [head(sample, b).view(-1, draws).std(-1) for sample, b in zip(samples, each_beside, strict=False)]
+    return torch.stack(spreads)
 
 
 def dropped_spread(asker: Asker, readings: Readings, passes: int = PASSES) -> list[torch.Tensor]:
@@ -110,11 +119,12 @@ def dropped_spread(asker: Asker, readings: Readings, passes: int = PASSES) -> li
         batch = _whole(part).to(asker.device)
         embedded = network.embed.token(batch.time, batch.variable, batch.value)
         attended = network.encode.begin(embedded, batch.mask)
+        timetable, lengths = network.timetable(batch), part.lengths.tolist()
+        beside = [asker.beside(timetable.record(row, n)) for row, n in enumerate(lengths)]
 
         def one_pass() -> torch.Tensor:
             field = network.levy().field(network.encode.finish(embedded, attended, batch.mask), batch.time, batch.mask)
-            each_one = enumerate(part.lengths.tolist())
-            return torch.stack([_dropped(asker, field.record(row, n)) for row, n in each_one])
+            return torch.stack([_dropped(asker, field.record(row, n), beside[row]) for row, n in enumerate(lengths)])
 
         with drawing_from(MonteCarloDropout({"levy": [network]}).generator(batch)):
             return spread(one_pass() for _ in range(passes))[1]
@@ -122,11 +132,11 @@ def dropped_spread(asker: Asker, readings: Readings, passes: int = PASSES) -> li
     return list(each(of_batch, by_tokens(readings.lengths, TOKENS), asker.device))
 
 
-def _dropped(asker: Asker, field: Field) -> torch.Tensor:
+def _dropped(asker: Asker, field: Field, beside: Beside | None) -> torch.Tensor:
     """One record's predictions (V, T) in one pass, with dropout where the head has it: after its GELU."""
     network, head = asker.model.network, asker.head.around(field.centre[0, :, 0])
-    reading = LatticeReader(asker.lattice, field, network.levy().tau).read(slice(None))
-    return head(reading.moments.flatten(1, 2), network.head.layers[2])
+    reading = LatticeReader(asker.lattice, field, network.levy().rate).read(slice(None))
+    return head(reading.moments.flatten(1, 2), beside, network.head.layers[2])
 
 
 def _whole(readings: Readings) -> Batch:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from levyscreen.config import OURS, PAPER, Protocol, TrainingConfig
+from levyscreen.config import OUR_NETWORK, OUR_TRAINING, OURS, PAPER, Protocol, TrainingConfig
 from levyscreen.errors import UsageError
 from levyscreen.names import expanded
 from levyscreen.records.cache import read_cohort
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from levyscreen.records.cohort import Cohort
 
 
-OUR_RECIPE = TrainingConfig()
+PAPERS_RECIPE = TrainingConfig()
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Dataset:
     read: Callable[[Path], Cohort]
     shipped: dict[int, str]  # by seed, a shipped model that is this dataset's trained network
     protocol: Protocol = PAPER
-    recipe: TrainingConfig = OUR_RECIPE
+    recipe: TrainingConfig = PAPERS_RECIPE
+    network: Mapping[str, Any] = field(default_factory=dict)  # of ModelConfig, where it is not the paper's
 
 
 DATASETS = {
@@ -44,6 +45,16 @@ DATASETS = {
             Path("physionet2012/set-b.tar.gz"),
             read_cohort,
             {0: "physionet2012-paper"},
+        ),
+        Dataset(  # the default recipe under the paper's cleaning and records
+            "physionet2012-recipe",
+            "PhysioNet 2012, default recipe",
+            Path("physionet2012/set-a.tar.gz"),
+            Path("physionet2012/set-b.tar.gz"),
+            read_cohort,
+            {},
+            recipe=TrainingConfig(**OUR_TRAINING),
+            network=OUR_NETWORK,
         ),
         Dataset(
             "ushcn",
@@ -68,7 +79,7 @@ def dataset(name: str) -> Dataset:
     cohort = read_cohort(path)
     # Of the records and of the variable table: results and networks of either as it was stay apart.
     own = "-".join([cohort.name, *(part[:8] for part in cohort.fingerprint.split("-"))])
-    return Dataset(own, own, path, None, lambda _: cohort, {}, OURS)
+    return Dataset(own, own, path, None, lambda _: cohort, {}, OURS, TrainingConfig(**OUR_TRAINING), OUR_NETWORK)
 
 
 def title_of(name: str) -> str:

@@ -77,7 +77,7 @@ class Networks:
             return load_model(folder, self.device)
         if kind == "student":
             return self._student(folder)
-        changes = {**self.sizes, **(KINDS[kind] if settings is None else settings)}
+        changes = {**self.dataset.network, **self.sizes, **(KINDS[kind] if settings is None else settings)}
         of_training = {f.name: changes.pop(f.name) for f in fields(TrainingConfig) if f.name in changes}
         recipe = replace(self.dataset.recipe, seed=self.seed, **of_training)
         config = ModelConfig(len(self.cohort.variables), **changes)

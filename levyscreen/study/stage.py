@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.types import Batch
 
 SCREENED = 20, 512  # readings of a record that the paper screens

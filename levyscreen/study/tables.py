@@ -64,9 +64,16 @@ def figures_of(run: dict[str, Any]) -> dict[str, float]:
     return dict(walk({key: value for key, value in run.items() if key not in apart}, ""))
 
 
+POINT = "disagreement"  # the row whose error stands for the point model's, where there is one
+WITHOUT_A_MODEL = ("interpolation", "last-value")  # their predictions are their own
+
+
 def _with_changes(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Runs with their figures, among them what the error is against that of other runs of the same seed."""
-    point = {_which(run): run["mae"] for run in runs if "mae" in run and run.get("reads", run["name"]) == "levy"}
+    of_point = [run for run in runs if "mae" in run and run.get("reads", run["name"]) == "levy"]
+    of_point = [run for run in of_point if run["name"] not in WITHOUT_A_MODEL]
+    of_point.sort(key=lambda run: bool(run["name"] == POINT))  # the last one counts; they differ by rounding alone
+    point = {_which(run): run["mae"] for run in of_point}
     control = {_which(run): run["mae"] for run in runs if run["name"] == "softmax"}
     found = []
     for run in runs:

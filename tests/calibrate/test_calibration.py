@@ -65,12 +65,13 @@ def test_by_nothing_every_variable_has_the_pooled_numbers():
     np.testing.assert_array_equal(c.quantiles_by_variable, np.repeat(c.quantiles[:, None], 3, axis=1))
 
 
-def test_intervals_from_targets_of_few_patients_are_named_with_how_many_these_are():
+def test_a_variable_of_few_patients_has_no_finite_interval_however_many_targets_these_have():
+    """The finite-sample rank counts patients: 9 are needed at level 0.9, 19 at 0.95."""
     signal, mean, target, variable, _ = targets(2, 6_000)
     patient = np.where(variable == 1, np.arange(6_000) % 7, np.arange(6_000))
-    told = r"too narrow for others, at level 0\.9: MAP \(7\); 0\.95: MAP \(7\)$"
-    with pytest.warns(CalibrationWarning, match=told):
-        fit_calibration(signal, "deviation", mean, target, variable, NAMES, patient=patient)
+    with pytest.warns(CalibrationWarning, match=r"level 0\.9 \(needs 9 .*\): MAP; 0\.95 \(needs 19 .*\): MAP$"):
+        c = fit_calibration(signal, "deviation", mean, target, variable, NAMES, patient=patient)
+    assert np.isfinite(c.quantiles_by_variable).tolist() == [[True] * 3, [True, False, True], [True, False, True]]
 
 
 def test_targets_of_one_patient_cover_less_of_others_than_as_many_of_many_patients():
@@ -130,7 +131,10 @@ def test_a_signal_of_noise_is_not_rankable():
 
 def test_a_signal_that_one_patients_targets_show_is_not_rankable():
     signal, mean, target, variable, _ = targets(5, 4_000)
-    for patient, rankable in ((np.arange(len(signal)), True), (np.zeros(len(signal), dtype=int), False)):
+    many, few = np.arange(len(signal)), np.arange(len(signal)) % 30  # 30 are enough for intervals
+    noise = np.random.default_rng(0).normal(size=30)[few]  # of one patient all targets miss alike
+    for patient, rankable in ((many, True), (few, False)):
+        target = target if rankable else mean + noise
         c = fit_calibration(signal, "deviation", mean, target, variable, NAMES, by="nothing", patient=patient)
         assert c.rankable == rankable
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from levyscreen.calibrate import Calibration, Reader, fit_calibration
-from levyscreen.calibrate.reader import ROWS
+from levyscreen.calibrate.reader import EVERY, ROWS, SIGNALS, WITHOUT_DEVIATION, columns, known_columns
+from levyscreen.config import NEARBY, SURROUNDINGS
 from levyscreen.errors import CalibrationError, UsageError
 
 NAMES = ("HR", "MAP", "pH")
@@ -21,6 +22,7 @@ class Emitted:
     evidence: np.ndarray
     disagreement: np.ndarray
     deviation: np.ndarray | None
+    surroundings: np.ndarray | None = None
 
 
 def emitted(n, seed=0):
@@ -66,6 +68,18 @@ def test_it_answers_as_a_loop_over_questions_does(reader):
     np.testing.assert_allclose(reader(e), [slow(reader, e, i) for i in range(40)], rtol=2e-5)
 
 
+def test_surroundings_are_read_by_name():
+    e = emitted(40)
+    around = np.random.default_rng(7).normal(size=(40, len(SURROUNDINGS))).astype(np.float32)
+    e = Emitted(e.prediction, e.variable, e.evidence, e.disagreement, None, around)
+    found = columns(e, ("weight_of_last", "evidence", "jump"))
+    np.testing.assert_array_equal(found[:, 0], around[:, SURROUNDINGS.index("weight_of_last")])
+    np.testing.assert_allclose(found[:, 1], np.log(e.evidence), rtol=1e-6)
+    np.testing.assert_array_equal(found[:, 2], around[:, SURROUNDINGS.index("jump")])
+    assert known_columns(Emitted(*([e.prediction] * 5), around[:, : len(NEARBY)])) == (*SIGNALS, *NEARBY)
+    assert not set(WITHOUT_DEVIATION) ^ set(EVERY) ^ {"deviation"}
+
+
 def test_a_grid_is_read_like_a_list_and_a_variable_for_a_whole_row_of_it(reader):
     e = emitted(12)
     grid = Emitted(*(x.reshape(3, 4) for x in (e.prediction, e.variable, e.evidence, e.disagreement, e.deviation)))
@@ -80,7 +94,7 @@ def test_a_grid_is_read_like_a_list_and_a_variable_for_a_whole_row_of_it(reader)
 def test_more_questions_than_are_read_at_once_are_answered_alike(reader):
     few, many = emitted(50), emitted(50)
     copies = -(-(ROWS + 1) // 50)
-    many = Emitted(*(np.tile(x, copies) for x in vars(few).values()))
+    many = Emitted(*(np.tile(x, copies) for x in vars(few).values() if x is not None))
     np.testing.assert_allclose(reader(many), np.tile(reader(few), copies), rtol=1e-6)
 
 
@@ -131,9 +145,9 @@ def test_a_damaged_reader_is_refused(calibration, change):
 
 def test_the_rich_signal_and_a_reader_go_together(reader):
     e = emitted(20)
-    with pytest.raises(UsageError, match="takes a reader"):
+    with pytest.raises(UsageError, match="take a reader"):
         fit_calibration(reader(e), "rich", e.prediction, e.prediction, e.variable, NAMES)
-    with pytest.raises(UsageError, match="takes a reader"):
+    with pytest.raises(UsageError, match="take a reader"):
         fit_calibration(reader(e), "deviation", e.prediction, e.prediction, e.variable, NAMES, reader=reader)
 
 

@@ -23,7 +23,7 @@ def test_the_last_layer_of_penultimate_features_is_the_prediction(networks, aske
     network = networks["levy"][0]
     features = penultimate(network, asked)
     assert features.shape == (*asked.query_mask.shape, network.config.width)
-    torch.testing.assert_close(predicted(network, features), network(asked), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(predicted(network, features, asked), network(asked), rtol=1e-5, atol=1e-6)
 
 
 def test_gathered_queries_are_the_real_ones_of_all_batches(networks, train):

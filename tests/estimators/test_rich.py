@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from levyscreen.calibrate.reader import columns
+from levyscreen.calibrate.reader import SIGNALS, columns
 from levyscreen.errors import UsageError
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.learn.reader import fit_reader
@@ -122,6 +122,6 @@ def test_the_reader_of_a_control_reads_its_three_read_outs(networks, asked, cont
         real(ESTIMATORS[f"{control}-{name}"](networks)(asked), asked).numpy()
         for name in ("dispersion", "entropy", "partition")
     )
-    said = columns(answers)
+    said = columns(answers, SIGNALS)
     expected = np.stack([np.log(spread), np.log(entropy), -partition / 8, answers.prediction], axis=-1)
     np.testing.assert_allclose(said, expected, rtol=1e-4, atol=1e-5)

@@ -53,7 +53,7 @@ def test_the_spread_of_many_drawn_predictions_is_the_deviation(networks, asked, 
 def test_the_spread_of_eight_draws_is_that_of_a_loop_over_them(networks, asked):
     network = networks["levy"][0]
     _, layer = drawn(network, asked, 8, 0)  # (8, R, H, m, d)
-    predictions = [network.read_out(join_heads(one)) for one in layer]
+    predictions = [network.read_out(join_heads(one), asked) for one in layer]
     middle, mean = sum(predictions) / 8, layer.sum(0) / 8
     by_head = sum((one - mean).square().sum(-1) for one in layer) / 7  # (R, H, m)
     torch.testing.assert_close(
@@ -74,7 +74,7 @@ def test_draws_are_scored_by_the_distances_to_the_target_and_among_themselves(ne
     network, real = networks["levy"][0], asked.query_mask
     _, layer = drawn(network, asked, 50, 4)
     with torch.no_grad():
-        x = torch.stack([network.read_out(join_heads(one)) for one in layer])[:, real].double()
+        x = torch.stack([network.read_out(join_heads(one), asked) for one in layer])[:, real].double()
     y = asked.target[real].double()
     for k in (1, 8, 50):
         among = (x[:k, None] - x[None, :k]).abs().mean((0, 1))

@@ -107,7 +107,7 @@ def slow_deviation(network, batch, row, query):
     exact = deepcopy(network).double()
 
     def answer(layer_output):
-        return float(exact.read_out(torch.from_numpy(layer_output)[None])[0])
+        return float(exact.head(exact.decode.out(torch.from_numpy(layer_output))))
 
     steps = 1e-5 * np.eye(len(mean))
     gradient = np.array([(answer(mean + step) - answer(mean - step)) / 2e-5 for step in steps]).reshape(2, -1)

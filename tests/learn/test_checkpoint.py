@@ -159,6 +159,7 @@ def test_settings_that_came_later_leave_the_fingerprint_of_an_ordinary_training_
         "protocol": {"name": "ours", "hide": 0.3, "min_readings": 10, "max_readings": None, "max_targets": None},
         "mean": list(data.preprocessor.mean),
         "scale": list(data.preprocessor.scale),
+        "constant": ["MechVent"],
     }
     digest = hashlib.blake2b(json.dumps([model, training, preprocessor], sort_keys=True).encode(), digest_size=16)
     readings, split = data.readings, data.split

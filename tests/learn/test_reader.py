@@ -10,7 +10,7 @@ from levyscreen.calibrate import crps_gaussian
 from levyscreen.errors import CalibrationError
 from levyscreen.learn.reader import fit_reader
 
-N, RECORDS, VARIABLES = 6_000, 60, 3
+N, RECORDS, VARIABLES = 3_000, 60, 3
 
 
 def world(seed):

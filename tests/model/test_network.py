@@ -133,7 +133,7 @@ def test_the_deviation_is_that_of_4000_drawn_predictions_in_a_whole_network():
         field = network.record_side(asked)
         beam = read_beam(query, field, SMALL.tau)
         drawn = draw(beam, field, 4000, 0, asked.record, torch.arange(6).expand(2, 6))
-        predictions = torch.stack([network.read_out(join_heads(one)) for one in drawn])
+        predictions = torch.stack([network.read_out(join_heads(one), asked) for one in drawn])
         predicted = network.predict(asked)
     ratio = (predictions - predicted.mean).square().mean(0).sqrt() / predicted.signals.deviation
     assert float(ratio.median()) == pytest.approx(1, abs=0.02)

@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_refused_with_its_shapes(layer, change, message):
     ("settings", "message"),
     [
         ({"num_heads": 3}, "embed_dim 16 cannot be split into num_heads 3"),
-        ({"tau": 0.0}, r"needs one cell or more an axis and tau > 0, not 16 x 8, tau 0\.0"),
+        ({"tau": 0.0}, r"needs one cell or more an axis, tau > 0 and sharpness > 0, not 16 x 8, tau 0\.0"),
         ({"time_cells": 0}, "not 0 x 8"),
     ],
 )

@@ -30,9 +30,9 @@ class Unfolded:
         return self.lam / self.evidence[:, None]
 
 
-def unfolded(q, k, v, time, channel, grid, tau):
+def unfolded(q, k, v, time, channel, grid, tau, sharpness=1.0):
     q, k, v, time, channel = (np.asarray(x, dtype=np.float64) for x in (q, k, v, time, channel))
-    kernel = cosine_kernel(q, k)  # (m, n)
+    kernel = cosine_kernel(q, k, sharpness)  # (m, n)
     bump = mollifier(time, channel, grid)  # (n, L)
     cells = grid[0] * grid[1]
     lam = np.zeros((len(q), cells))
@@ -48,13 +48,13 @@ def unfolded(q, k, v, time, channel, grid, tau):
     return Unfolded(lam, evidence, field, mean, disagreement, sigma_hat)
 
 
-def cosine_kernel(q, k):
-    """eq:kernel, (m, n)."""
+def cosine_kernel(q, k, sharpness=1.0):
+    """eq:kernel, (m, n); with a sharpness g, exp(sqrt(d) (1 - g (1 - cos)))."""
     kernel = np.empty((len(q), len(k)))
     for j, query in enumerate(q):
         for i, key in enumerate(k):
             cosine = query @ key / (np.linalg.norm(query) * np.linalg.norm(key))
-            kernel[j, i] = np.exp(np.sqrt(q.shape[1]) * cosine)
+            kernel[j, i] = np.exp(np.sqrt(q.shape[1]) * (1 - sharpness * (1 - cosine)))
     return kernel
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from levyscreen.calibrate import fit_calibration, fit_global, flagged, flagged_excess
+from levyscreen.calibrate import conformal_quantile, fit_calibration, fit_global, flagged, flagged_excess
 from levyscreen.estimators import rich
 from levyscreen.estimators.registry import ESTIMATORS
 from levyscreen.groups import Interval, Told, coverage_by_group, groups_of
@@ -30,7 +30,8 @@ def stage(tmp_path_factory):
     """The tiny cohort, whose screened records are long enough to be screened."""
     plain = tiny_stage(tmp_path_factory.mktemp("beyond"))
     other = replace(plain.networks.dataset, read=lambda path: described(tiny_cohort(80, 9)))
-    return Stage(replace(plain.networks, dataset=other), plain.data)
+    cohort = tiny_cohort(100)  # enough patients to validate on for finite intervals
+    return Stage(replace(plain.networks, dataset=other, cohort=cohort), plain.data)
 
 
 def described(cohort):
@@ -96,10 +97,12 @@ def test_of_stays_all_errors_and_folds_are_by_patient(tmp_path, monkeypatch):
     assert found["clusters"] == len(set(stage.tested.described.column("subject_id").to_pylist()))
 
 
-def test_the_interval_is_the_calibrations():
+def test_the_interval_is_affine_and_conformal_by_variable():
     told, other = made_up(1), made_up(2)
     calibration = fit_calibration(told.signal, "deviation", told.prediction, told.truth, told.variable, NAMES)
-    expected = calibration.half_width(calibration.scale(other.signal, other.variable), other.variable, 0.9)
+    ratio = np.abs(told.truth - told.prediction) / calibration.scale(told.signal, told.variable)
+    quantile = np.array([conformal_quantile(ratio[told.variable == v], 0.9) for v in range(len(NAMES))])
+    expected = quantile[other.variable] * calibration.scale(other.signal, other.variable)
     np.testing.assert_allclose(Interval.fit(told, len(NAMES), 0.9).half_width(other), expected)
 
 
@@ -206,7 +209,8 @@ def test_folds_of_one_hiding_share_no_reading(stage):
     readings = stage.screened.readings
     times = sum(hide(readings, 0.3, 0, fold=fold).astype(int) for fold in range(3))
     assert times.max() == 1
-    assert times.mean() > 0.8
+    assert times[readings.may_be_target].mean() > 0.8
+    assert not times[~readings.may_be_target].any()
 
 
 def test_overlaps_are_as_counted_by_hand():
@@ -292,6 +296,7 @@ def test_bands_are_the_estimators_intervals_in_the_variables_unit(found, stage):
             validation.variable,
             preprocessor.variables.names,
             levels=(0.9,),
+            patient=stage.validated.patient(validation.record),
         )
         signal = estimate.uncertainty[0].numpy()
         half = calibration.half_width(calibration.scale(signal, np.full(len(at), index)), np.full(len(at), index), 0.9)

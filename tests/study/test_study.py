@@ -57,7 +57,8 @@ def test_every_estimator_is_asked_the_same_targets_those_that_the_seed_hides(sta
 
 
 def test_readers_of_one_network_are_scored_on_the_same_errors(whole):
-    mae = {r["mae"] for r in whole.read() if r["reads"] == "levy"}
+    without_a_model = ("interpolation", "last-value")
+    mae = {r["mae"] for r in whole.read() if r["reads"] == "levy" and r["name"] not in without_a_model}
     assert np.ptp(list(mae)) < 1e-6
     assert {r["mae"] for r in whole.read() if r["name"] == "nll"}.isdisjoint(mae)
 
@@ -208,7 +209,7 @@ def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
     """The same passes by another way: the spreads of many agree, as neither's random numbers are the other's."""
     asker = Asker(stage.networks.model(), ContinuumSettings(grid=6))
     readings = stage.training.part(stage.training.split.test[:2])
-    fast = torch.cat(dropped_spread(asker, readings, 400))  # (R, V, T)
+    fast = torch.cat(dropped_spread(asker, readings, 1600))  # (R, V, T)
     network, horizon = asker.model.network, asker.model.preprocessor.variables.horizon_hours
     batch = Batcher(readings, np.zeros(len(readings.time), dtype=bool)).batch(np.argsort(-readings.lengths))
     time = torch.from_numpy(asker.time_hours / np.float32(horizon)).repeat(4)
@@ -221,8 +222,8 @@ def test_dropout_on_the_lattice_is_dropout_of_the_network(stage):
         query_mask=torch.ones(shape, dtype=torch.bool),
         target=torch.zeros(shape),
     )
-    slow = dropout_spread(network, asked, 400, torch.Generator().manual_seed(1))
-    ratio = fast.flatten() / slow.flatten()  # of two sample deviations of 400: off by 5 % each time, by chance
+    slow = dropout_spread(network, asked, 1600, torch.Generator().manual_seed(1))
+    ratio = fast.flatten() / slow.flatten()  # of two sample deviations of 1,600: off by 2.5 % each time, by chance
     assert float(ratio.median()) == pytest.approx(1, abs=0.03)
     assert float((ratio - 1).abs().max()) < 0.2
     assert torch.corrcoef(torch.stack([fast.flatten(), slow.flatten()]))[0, 1] > 0.6  # the same queries, in their order
@@ -284,9 +285,9 @@ def asked_of(tmp_path, study="stress", dataset="physionet2012", estimators=None)
 
 
 def test_an_unknown_dataset_or_estimator_is_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(UsageError, match="unknown dataset 'mimic': use physionet2012, ushcn, or the path of a cohort"):
+    with pytest.raises(UsageError, match="unknown dataset 'mimic': use physionet2012, physionet2012-recipe, ushcn, or"):
         run.run(asked_of(tmp_path, dataset="mimic"), CPU, False, print)
-    with pytest.raises(UsageError, match=r"unknown estimator 'swag': use gap-same-variable, .*rich"):
+    with pytest.raises(UsageError, match=r"unknown estimator 'swag': use interpolation, .*rich"):
         run.run(asked_of(tmp_path, "interpolation", estimators=["deviation", "swag"]), CPU, False, print)
 
 
