@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from levyscreen.errors import ModelError
+from levyscreen.names import counted
 from levyscreen.records.cohort import WINDOW_RECORDS, repeats
 from levyscreen.records.units import conversion, held_in, same_unit
 from levyscreen.types import LineClass
@@ -92,14 +93,10 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
         (admitted, admitted > 0, "that the cohort's own ranges reject or repair, used by the model as they stand"),
     )
     return tuple(
-        f"{_counted(count.sum(), 'reading')} of {_counted(which.sum(), 'variable')} {what}: {_named(names, which)}"
+        f"{counted(count.sum(), 'reading')} of {counted(which.sum(), 'variable')} {what}: {_named(names, which)}"
         for count, which, what in found
         if which.any()
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _named(names: tuple[str, ...], which: NDArray[np.bool_]) -> str:

@@ -36,6 +36,9 @@ _MANY = 0xFFFF  # entries or more: their number stands elsewhere
 _UNKNOWN = "encrypted or packed in a way that is not known"
 # What the standard library raises, its own errors aside, where an archive's bytes make no sense.
 _DAMAGE = (EOFError, OSError, zlib.error, struct.error, ValueError, OverflowError, LookupError, RecursionError)
+DOCUMENTS = ("changelog", "citation", "license", "licence", "md5sums", "notice", "readme", "sha256sums")  # as .txt
+OWN_RESULTS = "levyscreen-out"  # where results go by default, of a screening from within a cohort's folder too
+_OUTCOMES = re.compile(r"outcomes?([-_ ].*)?\.txt$", re.IGNORECASE)
 ENDINGS = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
@@ -133,8 +136,17 @@ def read_source(source: Source, others: Others | None = None) -> Iterator[Record
 
 
 def is_record_name(path: str) -> bool:
-    """Whether a member's path names a record file: *.txt, neither hidden nor a macOS companion (._*)."""
-    return path.endswith(".txt") and not _is_hidden(path)
+    """Whether a member's path names a record file: *.txt, neither hidden nor a macOS companion (._*).
+
+    Outcomes-a.txt and the like lie beside the records of PhysioNet 2012, and documents beside any.
+    """
+    name = path.rsplit("/", 1)[-1]
+    return name.endswith(".txt") and not _is_hidden(path) and not is_document(name) and not _OUTCOMES.match(name)
+
+
+def is_document(name: str) -> bool:
+    """Whether a text is about the data beside it."""
+    return name.lower().removesuffix(".txt") in DOCUMENTS
 
 
 def _is_hidden(path: str) -> bool:
@@ -146,10 +158,10 @@ def passed_over(folder: Path) -> str | None:
     try:
         with os.scandir(folder) as entries:
             seen = [e for e in entries if not is_record_name(e.name) and not e.name.startswith(".")]
-            folders = sorted(e.name for e in seen if e.is_dir())
+            folders = sorted(e.name for e in seen if e.is_dir() and e.name != OWN_RESULTS)
     except OSError:
         return None
-    files = sorted({e.name for e in seen} - set(folders))
+    files = sorted({e.name for e in seen} - {*folders, OWN_RESULTS})
     counts = [f"{len(of)} {what}{'s' * (len(of) != 1)}" for what, of in (("file", files), ("folder", folders)) if of]
     if not counts:
         return None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from levyscreen.records.cohort import JUDGED, WINDOW_RECORDS, Cohort, Judged, NumericLines
 from levyscreen.records.physionet2012 import MAX_ID, Part
 from levyscreen.records.spill import Spill
+from levyscreen.records.unknown import Unknown
 from levyscreen.schema import COUNTED_CLASSES, RECORDS, REJECTS, count_column
 from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS, FACTS, VariableSet
@@ -50,7 +51,9 @@ def assemble(parts: Iterable[Part], name: str, variables: VariableSet) -> Cohort
     spill, tables, rejects = Spill(), [], []
     reject_names: list[str] = []
     count = 0
+    unknown = Unknown((*variables.names, *DESCRIPTORS))
     for part in parts:
+        unknown.see(part.unknown, part.names, count)
         spill.add(_lines(part))
         tables.append(_identified(part))
         rejects.append(_examples(part, count))
@@ -72,7 +75,7 @@ def assemble(parts: Iterable[Part], name: str, variables: VariableSet) -> Cohort
         offsets=offsets,
         lines=spill.in_order(starts, offsets),
         rejects=_rejects(np.concatenate(rejects), reject_names, records, order),
-        notes=_notes(files),
+        notes=(*_notes(files), *unknown.notes(files.column("problem").is_valid().to_numpy()[np.argsort(order)])),
     )
 
 

@@ -12,7 +12,7 @@ from levyscreen.types import Batch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
 
 
 def similar_length(lengths: NDArray[np.int64], records: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:

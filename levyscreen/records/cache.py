@@ -42,8 +42,6 @@ from levyscreen.variables import PHYSIONET2012, VariableSet
 __all__ = ["CacheEntry", "cache_entries", "cache_folder", "clear_cache", "read_cohort", "write_cohort"]
 
 FOLDER_VARIABLE = "LEVYSCREEN_CACHE_DIR"
-STRAY_SECONDS = 3600  # no write takes an hour: an older temporary was left by a process killed on another machine
-CLEAR_SECONDS = 60  # who clears the cache wants the space now, but should not disturb a process that writes
 # Two edits within one tick of the clock that stamps files get one time; a listing must be older than that.
 TICK_SECONDS = 0.02
 
@@ -195,13 +193,13 @@ def clear_cache() -> list[CacheEntry]:
     entries = cache_entries()
     for entry in entries:
         _discard(entry.folder)
-    sweep(CLEAR_SECONDS)
+    sweep()
     return entries
 
 
-def sweep(older_than_seconds: float = STRAY_SECONDS) -> None:
+def sweep() -> None:
     """Delete temporaries that killed processes left."""
-    sweep_folder(_entries_folder(), older_than_seconds)
+    sweep_folder(_entries_folder())
 
 
 def _discard(entry: Path) -> None:

@@ -25,8 +25,16 @@ def patients(described: pa.Table) -> NDArray[np.int64] | None:
     subject = described.column("subject_id")
     if subject.null_count == len(subject):
         return None
-    own = np.iinfo(np.int64).min + np.arange(len(subject))  # numbers that no subject has
-    return np.where(subject.is_valid().to_numpy(), subject.fill_null(0).to_numpy(), own)
+    known = subject.is_valid().to_numpy()
+    said = subject.fill_null(0).to_numpy()
+    return said if known.all() else np.where(known, said, _unused(said[known], len(subject)))
+
+
+def _unused(taken: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """So many numbers that are not among those taken, (count,)."""
+    lowest = np.iinfo(np.int64).min
+    free = lowest + np.arange(count + len(np.unique(taken)), dtype=np.int64)
+    return free[~np.isin(free, taken)][:count]
 
 
 def patients_of(described: pa.Table, record: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -14,10 +14,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
+
+    Share = float | NDArray[np.float64]
 
 
-def hidden_count(n: NDArray[np.int64], hide: float, most: int | None = None) -> NDArray[np.int64]:
+def hidden_count(n: NDArray[np.int64], hide: Share, most: int | None = None) -> NDArray[np.int64]:
     """floor(hide n), at most `most`; exact for decimal fractions such as 0.3 (0.3 * 10 is 3, not 2.9999)."""
     count = np.floor(np.round(n * hide, 9)).astype(np.int64)
     return count if most is None else np.minimum(count, most)
@@ -31,7 +33,7 @@ def fold_count(hide: float) -> int:
 def choose(readings: Readings, count: NDArray[np.int64], seed: int, fold: int = 0) -> NDArray[np.bool_]:
     """Marks `count` (R,) readings of each record, chosen from (seed, record id): (N,) bool.
 
-    Other folds of one seed mark other readings, as long as there are any.
+    Readings that may be no target come last. Other folds of one seed mark other readings, as long as there are any.
     """
     lengths = readings.lengths
     start = np.repeat(readings.offsets[:-1], lengths)
@@ -39,16 +41,21 @@ def choose(readings: Readings, count: NDArray[np.int64], seed: int, fold: int = 
     by_record = _mix(np.uint64(seed) + _GOLDEN, readings.record_id.astype(np.uint64))  # (R,)
     key = _mix(by_record.repeat(lengths), place.astype(np.uint64))
     record = np.repeat(np.arange(len(readings)), lengths)
-    order = np.lexsort((key, record))
+    order = np.lexsort((key, ~readings.may_be_target, record))
     chosen = np.empty(len(key), dtype=bool)
     count = np.repeat(count, lengths)
     chosen[order] = (place >= fold * count) & (place < (fold + 1) * count)
     return chosen
 
 
-def hide(readings: Readings, fraction: float, seed: int, most: int | None = None, fold: int = 0) -> NDArray[np.bool_]:
-    """True for each hidden target, (N,)."""
-    return choose(readings, hidden_count(readings.lengths, fraction, most), seed, fold)
+def hide(readings: Readings, fraction: Share, seed: int, most: int | None = None, fold: int = 0) -> NDArray[np.bool_]:
+    """True for each hidden target, (N,); `fraction` is of all records, or of each, (R,)."""
+    return choose(readings, hidden_count(targets_of(readings), fraction, most), seed, fold)
+
+
+def targets_of(readings: Readings) -> NDArray[np.int64]:
+    """Readings of each record that may be held out, (R,)."""
+    return np.diff(np.concatenate([[0], np.cumsum(readings.may_be_target)])[readings.offsets])
 
 
 def subsample(readings: Readings, most: int | None, seed: int = 0) -> Readings:

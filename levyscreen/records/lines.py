@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,23 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from levyscreen.records.grammar import FINE, HEADER, judge_parameter, judge_time, judge_value, lines_of, parameter_codes
+from levyscreen.records.grammar import (
+    BLANKS,
+    FINE,
+    HEADER,
+    judge_parameter,
+    judge_time,
+    judge_value,
+    lines_of,
+    parameter_codes,
+)
+from levyscreen.records.unknown import Met, merged
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
 
 _THREE_FIELDS = re.compile(rb"(?:[^,\n]*,[^,\n]*,[^,\n]*\n)*")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
-_COLUMNS = tuple(field.decode() for field in HEADER)
+_COLUMNS = tuple(name.decode() for name in HEADER)
 _LINE = np.dtype(
     [("file", "i4"), ("number", "i4"), ("minutes", "i4"), ("code", "i2"), ("value", "f8"), ("refusal", "u1")]
 )
@@ -38,6 +48,7 @@ class Lines:
     code: NDArray[np.int16]  # see grammar.parameter_codes
     value: NDArray[np.float64]
     refusal: NDArray[np.uint8]  # LineClass; FINE where every field is
+    unknown: Met = field(default_factory=dict)  # parameters that are not known
 
 
 def read_lines(bodies: Sequence[bytes], variables: VariableSet) -> Lines:
@@ -64,7 +75,20 @@ def read_lines_one_by_one(bodies: dict[int, bytes], variables: VariableSet) -> L
     codes = parameter_codes(variables)
     rows = ((i, *line) for i, body in bodies.items() for line in lines_of(body, codes, variables.horizon_hours))
     table = np.fromiter(rows, dtype=_LINE)
-    return Lines(*(np.ascontiguousarray(table[field]) for field in _LINE.fields or ()))
+    found = Lines(**{name: np.ascontiguousarray(table[name]) for name in _LINE.fields or ()}, unknown={})
+    return replace(found, unknown=_unknown_one_by_one(bodies, found))
+
+
+def _unknown_one_by_one(bodies: dict[int, bytes], lines: Lines) -> Met:
+    found: Met = {}
+    unknown = lines.refusal == LineClass.UNKNOWN_PARAMETER
+    for file in np.unique(lines.file[unknown]).tolist():
+        texts = bodies[file].split(b"\n")
+        for number in lines.number[unknown & (lines.file == file)].tolist():
+            what = file, texts[number - 2].decode().split(",")[1].strip(BLANKS)
+            count, first = found.get(what, (0, number))
+            found[what] = count + 1, min(first, number)
+    return found
 
 
 def read_lines_at_once(bodies: Sequence[bytes], variables: VariableSet) -> Lines:
@@ -83,14 +107,35 @@ def read_lines_at_once(bodies: Sequence[bytes], variables: VariableSet) -> Lines
         if bad.any():
             refusal = np.where(refusal == FINE, bad[column], refusal)
     starts = np.cumsum(counts) - counts
+    file = np.repeat(np.arange(len(bodies), dtype=np.int32), counts)
+    number = (np.arange(counts.sum()) - np.repeat(starts, counts) + 2).astype(np.int32)
     return Lines(
-        np.repeat(np.arange(len(bodies), dtype=np.int32), counts),
-        (np.arange(counts.sum()) - np.repeat(starts, counts) + 2).astype(np.int32),
+        file,
+        number,
         minutes[codes[0]],
         code[codes[1]],
         value[codes[2]],
         refusal,
+        _unknown(file, number, codes[1], refusal, parameters),
     )
+
+
+def _unknown(
+    file: NDArray[np.int32],
+    number: NDArray[np.int32],
+    parameter: NDArray[np.int32],
+    refusal: NDArray[np.uint8],
+    texts: Sequence[str],
+) -> Met:
+    rows = np.flatnonzero(refusal == LineClass.UNKNOWN_PARAMETER)
+    where = np.stack([file[rows], parameter[rows]])
+    pairs, first, counts = np.unique(where, axis=1, return_index=True, return_counts=True)
+    lines = number[rows[first]].tolist()
+    found = (
+        {(of, texts[which].strip(BLANKS)): (count, line)}
+        for (of, which), count, line in zip(pairs.T.tolist(), counts.tolist(), lines, strict=True)
+    )
+    return merged(found)
 
 
 def _split(bodies: Sequence[bytes]) -> tuple[list[NDArray[np.int32]], list[list[str]]]:
@@ -116,4 +161,6 @@ def _verdicts(verdicts: list[tuple[Any, LineClass]], dtype: Any) -> tuple[NDArra
 
 def _concatenate(parts: Sequence[Lines]) -> Lines:
     fields = ("file", "number", "minutes", "code", "value", "refusal")
-    return Lines(*(np.concatenate([getattr(p, f) for p in parts]) for f in fields))
+    return Lines(
+        **{f: np.concatenate([getattr(p, f) for p in parts]) for f in fields}, unknown=merged(p.unknown for p in parts)
+    )

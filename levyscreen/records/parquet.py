@@ -26,7 +26,7 @@ from levyscreen.records.checks import LineCheck, check_records
 from levyscreen.records.cohort import COLUMNS, Cohort, LineStore, NumericLines, records_of
 from levyscreen.records.spill import MEMORY_LINES
 from levyscreen.schema import READINGS, RECORDS, REJECTS
-from levyscreen.temporaries import folder_beside, sweep
+from levyscreen.temporaries import file_mode, folder_beside, private_folder, sweep
 from levyscreen.variables import PHYSIONET2012, VariableSet
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write_cohort(cohort: Cohort, folder: str | os.PathLike[str]) -> None:
     if target.exists() and not (target.is_dir() and not os.listdir(target)):
         raise UsageError(f"{target}: exists already; name a new folder")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(target.parent)
         sweep(target.parent)
         with folder_beside(target) as temporary:
             write_files(cohort, temporary)
@@ -100,10 +100,10 @@ def _readings(cohort: Cohort) -> Iterator[pa.Table]:
 
 
 class _Summed(io.BufferedWriter):
-    """A new file, readable by its owner alone, that sums up what is written to it."""
+    """A new file, readable by its owner alone unless all are shared, that sums up what is written to it."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"))
+        super().__init__(io.FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file_mode()), "wb"))
         self.digest = hashlib.blake2b()
 
     def write(self, data: ReadableBuffer, /) -> int:

@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from levyscreen.errors import RecordError
 from levyscreen.records.archives import RecordFile
 from levyscreen.records.grammar import FINE, body_of
 from levyscreen.records.lines import Lines, read_lines
+from levyscreen.records.unknown import Met
 from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS, VariableSet
 
@@ -59,6 +60,7 @@ class Part:
     reject_line: NDArray[np.int32]  # (M,)
     reject_class: NDArray[np.uint8]  # (M,)
     known: Known | None = None
+    unknown: Met = field(default_factory=dict)  # parameters that are not known
 
 
 def read_parts(files: Iterable[RecordFile], variables: VariableSet) -> Iterator[Part]:
@@ -129,6 +131,7 @@ def parse_batch(files: Sequence[RecordFile], variables: VariableSet) -> Part:
         reject_file=lines.file[rejects],
         reject_line=lines.number[rejects],
         reject_class=classes[rejects],
+        unknown=lines.unknown,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from levyscreen.config import Protocol, parsed
 from levyscreen.errors import TrainingError
 from levyscreen.records.alignment import aligned
 from levyscreen.records.cohort import repeats
+from levyscreen.records.information import MEASURES, least_of
+from levyscreen.records.readings import Readings
 from levyscreen.types import LineClass
 from levyscreen.variables import VariableSet
 
@@ -23,37 +26,6 @@ LEAST_SCALE = 1e-12  # a standard deviation below every unit's; values over it s
 
 
 @dataclass(frozen=True)
-class Readings:
-    """A cohort as one model sees it: the readings it keeps, in its own units. R records, N readings."""
-
-    record_id: NDArray[np.int64]  # (R,), -1 where the file names none
-    offsets: NDArray[np.int64]  # (R + 1,): readings of record r are offsets[r]:offsets[r + 1]
-    time: NDArray[np.float32]  # (N,) in [0, 1]
-    variable: NDArray[np.int16]  # (N,)
-    value: NDArray[np.float32]  # (N,) z-scored
-
-    def __len__(self) -> int:
-        return len(self.record_id)
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Readings a record, (R,)."""
-        return np.diff(self.offsets)
-
-    def keep(self, mask: NDArray[np.bool_]) -> Readings:
-        """The same records with only the readings where `mask` (N,) is True."""
-        kept = np.concatenate([[0], np.cumsum(mask)])[self.offsets]
-        return Readings(self.record_id, kept, self.time[mask], self.variable[mask], self.value[mask])
-
-    def take(self, rows: NDArray[np.integer[Any]]) -> Readings:
-        """Only the records at `rows`, in that order."""
-        lengths = self.lengths[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        index = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Readings(self.record_id[rows], offsets, self.time[index], self.variable[index], self.value[index])
-
-
-@dataclass(frozen=True)
 class Preprocessor:
     """Variables with their ranges, the protocol, and the statistics of the training records."""
 
@@ -61,6 +33,10 @@ class Preprocessor:
     protocol: Protocol
     mean: tuple[float, ...]  # (V,) in each variable's unit
     scale: tuple[float, ...]  # (V,) standard deviation, 1 where that is 0 (MechVent is always 1)
+    # Of those, what is never held out as a target, since to predict it says nothing; the paper's protocol has none.
+    constant: tuple[str, ...] = ()
+    # What nearly all of those records say at the least, by information.MEASURES; the paper's protocol has none.
+    least: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -78,14 +54,21 @@ class Preprocessor:
         mean = np.bincount(variable, value, minlength=size) / np.maximum(count, 1)
         square = np.bincount(variable, (value - mean[variable]) ** 2, minlength=size) / np.maximum(count - 1, 1)
         scale = np.sqrt(square)
-        scale[scale <= 1e-9 * np.abs(mean)] = 1.0  # a mean of equal values may be off by a rounding
+        same = scale <= 1e-9 * np.abs(mean)  # a mean of equal values may be off by a rounding
+        scale[same] = 1.0
         least = int(np.argmin(scale))
         if scale[least] < LEAST_SCALE:
             raise TrainingError(
                 f"{variables.names[least]} varies by {scale[least]:.2g} only, below {LEAST_SCALE:g}: give it a smaller "
                 "unit, by a factor in its mapping"
             )
-        return cls(variables, protocol, tuple(mean.tolist()), tuple(scale.tolist()))
+        names = () if protocol.name == "paper" else np.array(variables.names)[same & (count > 1)]
+        fitted = cls(variables, protocol, tuple(mean.tolist()), tuple(scale.tolist()), tuple(map(str, names)))
+        return fitted if protocol.name == "paper" else fitted.with_least(cohort, rows)
+
+    def with_least(self, cohort: Cohort, rows: NDArray[np.integer[Any]]) -> Preprocessor:
+        """The same, knowing what the training records at `rows` say at the least."""
+        return replace(self, least=least_of(self.apply(cohort).take(np.sort(rows)), self.protocol.min_readings))
 
     def apply(self, cohort: Cohort) -> Readings:
         """The readings that this model keeps, z-scored, in the cohort's order; each once, if it is there several times.
@@ -97,7 +80,8 @@ class Preprocessor:
         mean, scale = np.asarray(self.mean), np.asarray(self.scale)
         z = ((value - mean[variable]) / scale[variable]).astype(np.float32)
         time = (hours / np.float32(self.variables.horizon_hours)).astype(np.float32)
-        return Readings(record_id, offsets, time, variable.astype(np.int16), z)
+        varies = ~np.isin(self.variables.names, self.constant)[variable] if self.constant else None
+        return Readings(record_id, offsets, time, variable.astype(np.int16), z, varies)
 
     def _kept(self, cohort: Cohort) -> tuple[NDArray[Any], ...]:
         """Record ids, offsets, hours, variable and physical value of the lines that are readings to this model."""
@@ -128,12 +112,14 @@ class Preprocessor:
             "protocol": self.protocol.to_json(),
             "mean": list(self.mean),
             "scale": list(self.scale),
+            **({"constant": list(self.constant)} if self.constant else {}),
+            **({"least": dict(self.least)} if self.least else {}),
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Preprocessor:
         """The preprocessor that `to_json` wrote. Raises ValueError unless each variable has a mean and a scale."""
-        if unknown := sorted(data.keys() - {"variables", "protocol", "mean", "scale"}):
+        if unknown := sorted(data.keys() - {"variables", "protocol", "mean", "scale", "constant", "least"}):
             raise ValueError(f"{unknown[0]!r:.40} is not known to this version")
         variables = VariableSet.from_json(data["variables"])
         mean, scale = (parsed(tuple[float, ...], data[name], name) for name in ("mean", "scale"))
@@ -141,4 +127,10 @@ class Preprocessor:
             raise ValueError(f"{len(mean)} means and {len(scale)} scales for {len(variables)} variables")
         if min(scale) < LEAST_SCALE:
             raise ValueError(f"scales must be {LEAST_SCALE:g} or more, got {min(scale):g}")
-        return cls(variables, Protocol.from_json(data["protocol"]), mean, scale)
+        constant = parsed(tuple[str, ...], data.get("constant", []), "constant")
+        if other := sorted(set(constant) - set(variables.names)):
+            raise ValueError(f"constant names {other[0]!r:.40}, which is none of the variables")
+        least = parsed(dict[str, float], data.get("least", {}), "least")
+        if other := sorted(least.keys() - set(MEASURES)):
+            raise ValueError(f"least names {other[0]!r:.40}, which is none of {', '.join(MEASURES)}")
+        return cls(variables, Protocol.from_json(data["protocol"]), mean, scale, constant, least)

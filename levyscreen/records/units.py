@@ -5,25 +5,40 @@ Only what a mapping is guessed and a mismatch explained by; what is read is read
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass
 
 # Every other spelling, without blanks and in small letters, with u for the Greek letter, of a unit in levyscreen's own.
 SPELLINGS = {
     "": (
-        *("units", "unit", "unitless", "none", "na", "nan", "n/a", "<na>", "null", "-", ".", "unk", "unknown"),
+        *("units", "unit", "unitless", "geen", "none", "na", "nan", "n/a", "<na>", "null", "-", ".", "unk", "unknown"),
         *("1", "ph", "[ph]", "phunits", "{ph}", "ratio", "{inr}", "inr", "{ratio}"),
     ),
-    "degC": ("c", "°c", "celsius", "cel", "degreescelsius", "deg.c", "gradc", "gradcelsius"),
-    "degF": ("f", "°f", "fahrenheit", "degreesfahrenheit", "[degf]", "deg.f"),
+    "degC": ("c", "°c", "?c", "celsius", "cel", "degreescelsius", "deg.c", "gradc", "gradcelsius"),
+    "degF": ("f", "°f", "?f", "fahrenheit", "degreesfahrenheit", "[degf]", "deg.f"),
     "/min": (
         *("bpm", "beats/min", "breaths/min", "insp/min", "1/min", "{beats}/min", "{breaths}/min", "perminute"),
         *("/minute", "min-1", "br/min", "breath/min", "beats/minute", "breaths/minute", "atemzuege/min", "schläge/min"),
     ),
     "cells/nL": (
-        *("k/ul", "k/mcl", "k/mm3", "k/cumm", "/nl", "1000/ul", "x1000/ul", "thousand/ul", "thou/ul", "tsd/ul"),
-        *("10*3/ul", "10^3/ul", "10e3/ul", "10.e3/ul", "10³/ul", "x10^3/ul", "x10e3/ul", "10^3/mcl", "x10^3/mcl"),
-        *("10*9/l", "10^9/l", "10e9/l", "10.e9/l", "10⁹/l", "x10^9/l", "x10e9/l", "x10*9/l", "gpt/l", "giga/l"),
+        *("k/ul", "k/mcl", "k/mm3", "k/mm^3", "k/cumm", "/nl", "1000/ul", "1000/mcl", "x1000/ul", "x1000/mcl"),
+        *("thousand/ul", "thou/ul", "thou/mcl", "thou/mm3", "thous/ul", "tsd/ul"),
+        *("10*3/ul", "10^3/ul", "10e3/ul", "10.e3/ul", "10³/ul", "10~3/ul", "x10^3/ul", "x10e3/ul", "x10*3/ul"),
+        *("10*3/mcl", "10^3/mcl", "x10^3/mcl", "x10e3/mcl", "x10(3)/mcl", "10*3/mm3", "10^3/mm3", "x10^3/mm3"),
+        *(
+            "10*9/l",
+            "10^9/l",
+            "10e9/l",
+            "10.e9/l",
+            "10⁹/l",
+            "10~9/l",
+            "x10^9/l",
+            "x10e9/l",
+            "x10*9/l",
+            "gpt/l",
+            "giga/l",
+        ),
     ),
     "cells/uL": ("/ul", "/mcl", "cells/mm3", "cells/mcl", "/mm3", "/cumm"),
     "IU/L": ("u/l", "units/l", "[iu]/l"),
@@ -56,9 +71,12 @@ COUNTS = ("Platelets", "WBC")  # G/L of these is giga, not gram
 MISLABELLED = {("Mg", "mmol/L"): "mg/dL"}
 
 
+_ONE_SIGN = str.maketrans({"µ": "u", "μ": "u", "º": "°", "˚": "°", "℃": "°c", "℉": "°f", "\ufffd": "°"})
+
+
 def canonical(unit: str, variable: str = "") -> str:
     """One spelling of a unit that has several; some are one unit for some variables alone."""
-    plain = "".join(unit.lower().split()).replace("µ", "u").replace("μ", "u")
+    plain = "".join(html.unescape(unit).lower().split()).translate(_ONE_SIGN)
     if plain == "g/l" and variable in COUNTS:
         return "cells/nL"
     if plain == "1" and variable in FRACTIONS:

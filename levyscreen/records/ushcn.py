@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from levyscreen.config import MOST
 from levyscreen.errors import CohortError
 from levyscreen.names import expanded
+from levyscreen.records import quoting
 from levyscreen.records.assemble import table_digest
 from levyscreen.records.cohort import Cohort, NumericLines
 from levyscreen.records.grammar import FINE, judge_value
@@ -67,7 +68,9 @@ def _content(path: Path) -> bytes:
             raw.seek(0)
             content = (gzip.GzipFile(fileobj=raw) if packed else raw).read(MAX_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise CohortError(f"{path} cannot be read: {error}; give a whole .csv or .csv.gz file") from error
+        raise CohortError(
+            f"{path} cannot be read: {quoting.reason(error)}; give a whole .csv or .csv.gz file"
+        ) from error
     if len(content) > MAX_BYTES:
         raise CohortError(f"{path} holds more than {MAX_BYTES >> 20} MiB: give a USHCN file, which has 20")
     return content
@@ -77,7 +80,7 @@ def _table(path: Path, content: bytes) -> NDArray[np.float64]:
     """Every cell of the file, (rows, 12), all of them finite."""
     header = LINE_END.split(content, maxsplit=1)[0].decode(errors="replace").strip()
     if header != ",".join(COLUMNS):
-        raise CohortError(f"{path}, line 1 must be {','.join(COLUMNS)}, but is {header[:200]!r}: give a USHCN file")
+        raise CohortError(f"{path}, line 1 must be {','.join(COLUMNS)}, and is not: give a USHCN file")
     try:
         table = pyarrow.csv.read_csv(
             pa.BufferReader(content),
@@ -104,7 +107,7 @@ def _bad_cell(path: Path, content: bytes) -> CohortError:
         for column, cell in zip(COLUMNS, cells, strict=True):
             if judge_value(cell)[1] != FINE:
                 return CohortError(
-                    f"{path}, line {number}: {column} is {cell!r}, not a finite number; write what was not observed as "
+                    f"{path}, line {number}: {column} is not a finite number; write what was not observed as "
                     "0 with mask 0"
                 )
     return CohortError(f"{path} is not a table of numbers: write it again as plain CSV")

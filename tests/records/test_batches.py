@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from levyscreen.records.batches import Batcher, by_tokens, similar_length
 from levyscreen.records.hiding import hide
-from levyscreen.records.preprocessor import Readings
+from levyscreen.records.readings import Readings
 
 lengths_of_records = st.lists(st.integers(1, 60), min_size=1, max_size=60).map(np.array)
 

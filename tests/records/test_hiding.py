@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levyscreen.records.hiding import choose, hidden_count, hide, subsample
-from levyscreen.records.preprocessor import Readings
+from levyscreen.records.readings import Readings
 
 WORD = 2**64
 

@@ -1,7 +1,8 @@
 """Names and codes under which tables hold the usual variables, and plausible ranges of usual ones beyond the 36.
 
-Codes are those of LOINC and of MIMIC-IV's item tables; names those of the PhysioNet challenges, of ricu and YAIB, of
-eICU, and German ones. Parts of a coma score (220739, 223900, 223901) are none, and stay under their own names.
+Codes are those of LOINC 2.77 and of MIMIC-IV's D_ITEMS and D_LABITEMS, blood gases among them; names those of the
+PhysioNet challenges, of ricu and YAIB, of eICU, and German ones. Codes that one data set alone has are in
+dictionaries.py. Parts of a coma score (220739, 223900, 223901) are none, and stay under their own names.
 """
 
 from __future__ import annotations
@@ -29,61 +30,72 @@ BEYOND = (
 KNOWN = {v.name: v for v in (*PHYSIONET2012.variables, *BEYOND)}
 
 ALIASES = {
-    "ALP": "alkalinephos alkalinephosphatase alkalinephosphate alkalischephosphatase ap 6768-6 50863 225612",
-    "ALT": "alanineaminotransferase alaninetransaminase sgpt altsgpt gpt 1742-6 50861 220644",
-    "AST": "asparateaminotransferase aspartateaminotransferase sgot astsgot got 1920-8 50878 220587",
-    "Albumin": "alb 1751-7 50862 227456",
-    "BUN": "ureanitrogen bloodureanitrogen urea serumurea bloodurea harnstoff 3094-0 3091-6 22664-7 51006 225624",
-    "BaseExcess": "be basenexzess 50802 1925-7 224828",
-    "Bilirubin": "bilirubintotal totalbilirubin bili tbili bilirubingesamt gesamtbilirubin 1975-2 50885 225690",
+    "ALP": "alkalinephos alkalinephosphatase alkalinephosphate alkalischephosphatase ap 6768-6 50863 225612 1783-0",
+    "ALT": "alanineaminotransferase alaninetransaminase sgpt altsgpt gpt 1742-6 50861 220644 1743-4 1744-2",
+    "AST": "asparateaminotransferase aspartateaminotransferase sgot astsgot got 1920-8 50878 220587 30239-8",
+    "Albumin": "alb 1751-7 50862 227456 61151-7",
+    "BUN": """ureanitrogen bloodureanitrogen urea serumurea bloodurea harnstoff 3094-0 3091-6 22664-7 51006 225624
+        6299-2 14937-7""",
+    "BaseExcess": "be basenexzess 50802 1925-7 224828 11555-0",
+    "Bilirubin": """bilirubintotal totalbilirubin bili tbili bilirubingesamt gesamtbilirubin 1975-2 50885 225690 42719-5
+        14631-6""",
     "BilirubinDirect": "bilirubin_direct directbilirubin bilidir bilirubindirekt 1968-7 50883 225651",
     "CK": "creatinekinase cpk ckcpk kreatinkinase 2157-6 50910 225634",
     "CRP": "creactiveprotein c-reactiveprotein creaktivesprotein c-reaktivesprotein 1988-5 50889 227444",
-    "Calcium": "ca calciumtotal totalcalcium kalzium 17861-6 50893 225625",
-    "Chloride": "cl chlorid 2075-0 50902 220602",
+    "Calcium": "ca calciumtotal totalcalcium kalzium 17861-6 50893 225625 49765-1 2000-8",
+    "Chloride": "cl chlorid 2075-0 50902 220602 2069-3 50806",
     "Cholesterol": "chol totalcholesterol cholesterin 2093-3 50907 220603",
-    "Creatinine": "crea creat serumcreatinine kreatinin creatinin 2160-0 50912 220615",
+    "Creatinine": "crea creat serumcreatinine kreatinin creatinin 2160-0 50912 220615 38483-4 14682-9",
     "DiasABP": """dbp diastolicbp diastolic diastolicbloodpressure bloodpressurediastolic bpdiastolic
         diastolischerblutdruck blutdruckdiastolisch
-        arterialbloodpressurediastolic artbpdiastolic systemicdiastolic 8462-4 220051 225310""",
+        arterialbloodpressurediastolic artbpdiastolic systemicdiastolic 8462-4 220051 225310
+        invasivebpdiastolic""",
     "EtCO2": "endtidalco2 19891-1",
-    "FiO2": "fio2 inspiredo2fraction fractioninspiredoxygen 3150-6 223835",
+    "FiO2": "fio2 inspiredo2fraction fractioninspiredoxygen 3150-6 223835 19994-3 19996-8 50816",
     "Fibrinogen": "fgn fibrinogenfunctional 3255-7 51214 227468",
-    "GCS": "gcstotal tgcs glasgowcomascale gcssum 9269-2",
-    "Glucose": "glu bloodglucose serumglucose bedsideglucose glukose blutzucker bz 2345-7 50931 220621 225664 226537",
-    "HCO3": "bicarbonate bicar bic bikarbonat 1963-8 50882 227443",
-    "HCT": "hematocrit haematocrit hämatokrit haematokrit hkt 4544-3 51221 220545",
+    "GCS": """gcstotal tgcs glasgowcomascale gcssum 9269-2 glasgowcomascore scoreglasgowcomascale
+        glasgowcomascoretotal""",
+    "Glucose": """glu bloodglucose serumglucose bedsideglucose glukose blutzucker bz 2345-7 50931 220621 225664 226537
+        2339-0 2340-8 41653-7 15074-8 14749-6 50809""",
+    "HCO3": "bicarbonate bicar bic bikarbonat 1963-8 50882 227443 1959-6 20565-8 2028-9 50803",
+    "HCT": "hematocrit haematocrit hämatokrit haematokrit hkt 4544-3 51221 220545 20570-8 4545-0 50810",
     "HR": "heartrate pulse pulserate herzfrequenz hf puls 8867-4 220045",
-    "Hgb": "hemoglobin haemoglobin hämoglobin hb 718-7 51222 220228",
-    "INR": "inrpt pt-inr 6301-6 51237 227467",
-    "K": "potassium kalium 2823-3 50971 227442",
-    "Lactate": "lact lacticacid laktat 2524-7 32693-4 50813 225668",
+    "Hgb": "hemoglobin haemoglobin hämoglobin hb 718-7 51222 220228 20509-6 30313-1 50811",
+    "INR": "inrpt pt-inr 6301-6 51237 227467 34714-6",
+    "K": "potassium kalium 2823-3 50971 227442 6298-4 50822",
+    "Lactate": "lact lacticacid laktat 2524-7 32693-4 50813 225668 2518-9",
     "MAP": """meanbp mbp map abpm meanarterialpressure meanbloodpressure bloodpressuremean mittlererarteriellerdruck
-        mittlererblutdruck arterialbloodpressuremean artbpmean systemicmean 8478-0 220052 225312""",
+        mittlererblutdruck arterialbloodpressuremean artbpmean systemicmean 8478-0 220052 225312
+        invasivebpmean""",
     "MechVent": "ventilated mechanicalventilation vent",
-    "Mg": "magnesium 19123-9 2601-3 50960 220635",
+    "Mg": "magnesium 19123-9 2601-3 50960 220635 21377-7",
     "NIDiasABP": """nidbp nibpd nibpdia nibpdiastolic noninvasivediastolic noninvasivebloodpressurediastolic
-        rrdiastolisch rrdia 220180""",
-    "NIMAP": "nimbp nibpm nibpmean noninvasivemean noninvasivebloodpressuremean rrmittel rrmean 220181",
+        rrdiastolisch rrdia 220180
+        noninvasivebpdiastolic""",
+    "NIMAP": """nimbp nibpm nibpmean noninvasivemean noninvasivebloodpressuremean rrmittel rrmean 220181
+        noninvasivebpmean""",
     "NISysABP": """nisbp nibps nibpsys nibpsystolic noninvasivesystolic noninvasivebloodpressuresystolic rrsystolisch
-        rrsys 220179""",
-    "Na": "sodium natrium 2951-2 50983 220645",
+        rrsys 220179
+        noninvasivebpsystolic""",
+    "Na": "sodium natrium 2951-2 50983 220645 2947-0 50824",
     "PTT": "aptt 3173-2 14979-9 51275 227466",
     "PaCO2": "pco2 arterialco2pressure 2019-8 50818 220235",
     "PaO2": "po2 arterialo2pressure 2703-7 50821 220224",
     "Phosphate": "phos phosphorus phosphorous phosphat 2777-1 50970 225677",
-    "Platelets": "plt plateletcount platelet plateletsx1000 thrombozyten thrombos 777-3 51265 227457",
+    "Platelets": "plt plateletcount platelet plateletsx1000 thrombozyten thrombos 777-3 51265 227457 26515-7 778-1",
     "RespRate": "resp rr respiratoryrate respirationrate respiration atemfrequenz af 9279-1 220210",
     "SaO2": "arterialo2saturation 2708-6 50817 220227",
     "SpO2": "o2sat spo2 pulseoximetry o2saturationpulseoxymetry sauerstoffsättigung 59408-5 220277",
     "SysABP": """sbp systolicbp systolic systolicbloodpressure bloodpressuresystolic bpsystolic systolischerblutdruck
-        blutdrucksystolisch arterialbloodpressuresystolic artbpsystolic systemicsystolic 8480-6 220050 225309""",
+        blutdrucksystolisch arterialbloodpressuresystolic artbpsystolic systemicsystolic 8480-6 220050 225309
+        invasivebpsystolic""",
     "Temp": """temperature bodytemperature temperaturecelsius temperaturefahrenheit tempc tempf körpertemperatur
         koerpertemperatur temperatur 8310-5 223762 223761""",
-    "TroponinI": "tni troponin-i 10839-9 51002",
-    "TroponinT": "tnt troponin-t 6598-7 51003 227429",
+    "TroponinI": "tni troponin-i 10839-9 51002 42757-5",
+    "TroponinT": "tnt troponin-t 6598-7 51003 227429 48425-3",
     "Urine": "urineoutput urinevolume urinmenge urin 226559",
-    "WBC": "leukocytes leukozyten whitebloodcells whitebloodcellcount wbcx1000 6690-2 51301 220546",
+    "WBC": """leukocytes leukozyten whitebloodcells whitebloodcellcount wbcx1000 6690-2 51301 220546 26464-8 804-5
+        51300""",
     "pH": "arterialph ph-wert phwert 2744-1 50820 223830",
 }
 FACT_ALIASES = {
@@ -108,6 +120,25 @@ SPECIMENS = frozenset({"urine", "urin", "csf", "liquor", "stool", "ascites", "pl
 _WHERE = frozenset({"serum", "plasma", "blood", "wholeblood", "arterial"})  # in brackets, and as if they were not there
 
 
+def one_word_each(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
+# What a part of a code may say after the variable without making it another: where, how and when, as LOINC does too.
+_NEUTRAL = one_word_each(
+    """total current value values result results score scored measured numeric actual admission serum ser plasma
+    plas blood bld whole arterial chemistry hematology haematology gas routine lab labs vital vitals sign signs
+    bedside poc poct monitor pt qn scnc mcnc ccnc ncnc vfr mfr pres rate unk unknown none"""
+)
+_NOW = frozenset({"current", "value", "result", "measured"})  # behind a name, and as if they were not there
+# What makes a part of it something else: a component of a score, a change, an extreme, what was aimed at.
+_COMPONENT = one_word_each(
+    """eye eyes motor verbal delta change difference lowest highest low high lower upper min max minimum maximum
+    target goal limit alarm set setting previous prior worst best"""
+)
+
+
 def short(name: str) -> str:
     """A column's name without case and punctuation."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
@@ -115,7 +146,12 @@ def short(name: str) -> str:
 
 def tokens(name: str) -> set[str]:
     """The words of a name: offset_hours, OffsetHours."""
-    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)}
+    return set(words_in(name))
+
+
+def words_in(name: str) -> list[str]:
+    """The words of a name, in order."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)]
 
 
 def plain(text: str) -> str:
@@ -150,22 +186,51 @@ def of_any_site(code: str, description: str = "") -> bool:
 
 def _word(code: str, description: str) -> str | None:
     """The first of a code, its parts and its description that is known, in plain letters."""
-    for text in (
-        code,
-        _without_brackets(code),
-        *_parts(code),
-        description,
-        _without_brackets(description),
-    ):
-        if (word := plain(text)) in _VARIABLES or word in _FACTS:
-            return word
+    return _whole_word(code.removesuffix(".0")) or _of_parts(code) or _whole_word(description)
+
+
+def is_component(code: str) -> bool:
+    """Whether a code of several parts names a variable, and then something else that is no value of it.
+
+    A component of a score, a change, an extreme: it is neither that variable nor one of its own.
+    """
+    return _of_parts(code) is None and _whole_word(code) is None and any(map(_whole_word, _parts(code)))
+
+
+def _whole_word(text: str) -> str | None:
+    """A text that is known as it is, without a unit in brackets, or without what says that it is the current value."""
+    bare = _without_brackets(text)
+    for each in (text, bare, " ".join(word for word in bare.split() if word.lower() not in _NOW)):
+        word = plain(each)
+        for known in (word, word if re.search(r"[0-9]-[0-9]", word) else word.replace("-", "")):
+            if known in _VARIABLES or known in _FACTS:
+                return known
     return None
 
 
+def _of_parts(code: str) -> str | None:
+    """The word that names a variable in a code of several parts; none where another part makes it something else.
+
+    So GCS/Eyes Score/4 is no GCS, Weight (kg)/Delta no weight, and what is of another specimen none of blood.
+    """
+    parts = _parts(code)
+    said = [set(re.findall(r"[a-z]+", part.lower())) for part in parts]
+    if any(words & _COMPONENT for words in said) or any(plain(part) in SPECIMENS for part in parts[:-1]):
+        return None
+    first = next((i for i, part in enumerate(parts) if _whole_word(part)), None)
+    if first is None:
+        return None
+    own = said[first] | _NEUTRAL
+    rest = zip(parts[first + 1 :], said[first + 1 :], strict=True)
+    fine = all(words <= own or is_unit(part) or _whole_word(part) for part, words in rest)
+    return _whole_word(parts[first]) if fine else None
+
+
 def _parts(code: str) -> list[str]:
-    """What may name a variable in a code of several parts: nothing where another part says that it is not of blood."""
-    parts = re.split(r"//|[/|:]", code)
-    return [] if any(plain(part) in SPECIMENS for part in parts[:-1]) else parts
+    """The parts of a code, units aside."""
+    chunks = [chunk for chunk in re.split(r"//|[|:]", code) if not is_unit(chunk)]
+    found = [part.strip() for chunk in chunks for part in chunk.split("/")]
+    return found if len(found) + code.count("//") > 1 or len(chunks) > 1 else []
 
 
 def _without_brackets(text: str) -> str:

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from levyscreen.names import printable
-from levyscreen.records.drafted.aliases import short, tokens
+from levyscreen.records.drafted.offsets import number_unit
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.cells import EMPTY, clock_seconds, microseconds, numbers, words
+from levyscreen.records.mapped.cells import EMPTY, numbers, words
 from levyscreen.records.mapped.mapping import CLOCK, TIMESTAMP
+from levyscreen.records.mapped.times import HL7, clock_seconds, microseconds
 
 _SLASHED = ("%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y")
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%I:%M:%S %p", "%I:%M %p")
@@ -41,21 +42,12 @@ FORMATS = (
     "%d %b %Y %H:%M",
     "%b %d %Y %I:%M%p",
     _DIGITS,
+    HL7,
     "%d%b%Y:%H:%M:%S",
 )
 LOOKED_AT = 200  # texts, to tell their format
 FEW = 20  # of these, to tell which formats are worth a trial
 MOST = 0.9  # of the texts, at least, that are in a column's format
-# Of a time that is a number: words of its name, a part of it, and the unit; an offset alone is eICU's, in minutes.
-NUMBER_UNITS = (
-    ({"s", "secs"}, "second", "seconds"),
-    ({"sec"}, "sekunde", "seconds"),
-    ({"min", "mins"}, "minute", "minutes"),
-    ({"h", "hr", "hrs"}, "hour", "hours"),
-    ({"std"}, "stunde", "hours"),
-    ({"d"}, "day", "days"),
-    (set[str](), "offset", "minutes"),
-)
 
 
 def time_unit(column: pa.Array, name: str) -> tuple[str | float, str | None] | None:
@@ -72,14 +64,15 @@ def time_unit(column: pa.Array, name: str) -> tuple[str | float, str | None] | N
         form, share = _best_format(texts)
         if share >= MOST:
             # fromisoformat takes a plain number of eight digits for a date
-            return None if all(text.isdigit() for text in texts) and form is None and not name else (TIMESTAMP, form)
+            bare = form in (None, HL7) and all(text.isdigit() for text in texts)
+            return None if bare and not name else (TIMESTAMP, form)
     elif not (pt.is_integer(kind) or pt.is_floating(kind)):
         return None
     found = numbers(column, name)
     value = found.value[found.refusal == FINE]
     if 2 * len(value) < (~found.empty).sum():
         return (TIMESTAMP, None) if name else None  # in a form that nobody knows
-    return _number_unit(value, name)
+    return number_unit(value, name)
 
 
 def _some_texts(column: pa.Array) -> list[str]:
@@ -117,27 +110,3 @@ def unread_form(column: pa.Array, unit: str | float, form: str | None) -> str | 
         return None
     forms = Counter("".join("0" if c.isdigit() else "a" if c.isalpha() else c for c in text) for text in texts)
     return printable(forms.most_common(1)[0][0])[:40]
-
-
-def _number_unit(value: np.ndarray, name: str) -> tuple[str | float, str | None] | None:
-    if not len(value):
-        return None
-    middle = float(np.median(np.abs(value)))
-    epochs = (
-        (9e8, 3e9, "seconds"),
-        (9e11, 3e12, "milliseconds"),
-        (9e14, 3e15, "microseconds"),
-        (9e17, 3e18, "nanoseconds"),
-    )
-    for low, high, unit in epochs:
-        if low <= middle <= high:
-            return unit, None
-    if 5e17 <= middle <= 7e17:
-        return 1e-7, None  # ticks of 100 ns since the year 1
-    said, plain = tokens(name), short(name)
-    for of_words, part, unit in NUMBER_UNITS:
-        if said & of_words or part in plain:
-            return unit, None
-    if not name:  # asked of a column that no name says to be a time
-        return None
-    return ("hours" if float(np.quantile(value, 0.99)) <= 2000 else "minutes"), None

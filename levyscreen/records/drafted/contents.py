@@ -6,17 +6,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from levyscreen.records.drafted.aliases import known_as, short
+from levyscreen.records.drafted.aliases import known_as, one_word_each, short, words_in
 from levyscreen.records.drafted.clocks import time_unit
 from levyscreen.records.drafted.profile import Profile
 from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.cells import can_be_numbers, numbers, words
+from levyscreen.records.mapped.cells import can_be_numbers, ids, numbers, words
 from levyscreen.records.mapped.mapping import FILE
 from levyscreen.records.units import canonical, is_unit
 
 MANY_ROWS = 200  # in which whole numbers are not all different by chance
 MOST_UNITS = 200
 MOST_NAMES = 2000  # of a long table's variables
+NEARLY_ALL = 0.5  # of the rows: labels of records that are more than that are labels of rows
+FEW_ROWS = 20  # in which a record may have one row by chance
+# Words that end the names of columns of identifiers, codes and states.
+_OF_IDENTIFIERS = one_word_each(
+    "id ids key keys sk uuid guid status type concept code cd seq sequence version index csn mrn hash"
+)
+_ENDS_IN_ID = ("acid", "fluid", "lipid", "thyroid", "steroid", "opioid", "chlorid", "bromid", "rapid", "solid", "valid")
 
 
 def is_constant(profile: Profile, record: str | None, name: str) -> bool:
@@ -75,12 +82,31 @@ def shared(profile: Profile, record: str, time: str) -> float:
 
 
 def counts_rows(column: pa.Array, name: str) -> bool:
-    """Whether a column numbers its rows: whole numbers, each there once, in many rows or under a name of an id."""
+    """Whether a column numbers its rows: whole numbers, nearly each of them there once, in many rows or by its name."""
     if not is_numeric(column):
         return False
     value = numbers(column, name).value
-    distinct = len(np.unique(value)) == len(value) and bool((value == np.floor(value)).all())
-    return distinct and (len(value) >= MANY_ROWS or short(name).endswith(("id", "index", "nr")))
+    if not (value == np.floor(value)).all():
+        return False
+    share = len(np.unique(value)) / len(value)
+    return share > (0.9 if len(value) >= MANY_ROWS else 0.999) and (
+        len(value) >= MANY_ROWS or short(name).endswith(("id", "index", "nr"))
+    )
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column is named as one of identifiers, codes or states, of which none is a measurement."""
+    said = words_in(name)
+    if not said or known_as(name):
+        return False
+    return said[-1] in _OF_IDENTIFIERS or (said[-1].endswith("id") and not said[-1].endswith(_ENDS_IN_ID))
+
+
+def identifies(column: pa.Array, name: str) -> bool:
+    """Whether a column of an unknown name holds identifiers: by its name, or by whole numbers that hardly repeat."""
+    if is_identifier(name) and not (is_numeric(column) and has_fractions(column)):
+        return True
+    return counts_rows(column, name)
 
 
 def repeats(column: pa.Array) -> bool:
@@ -89,6 +115,18 @@ def repeats(column: pa.Array) -> bool:
         return False
     found = words(column)
     return 0 < len(found.words) - 1 <= len(column) / 2
+
+
+def names_records(column: pa.Array, name: str) -> bool:
+    """Whether a column that is called as one of records may be it: filled in most rows, with labels that repeat."""
+    if pt.is_nested(column.type):
+        return False
+    found = ids(column, name)
+    filled = np.array([bool(word) for word in found.words])[found.which]
+    distinct = len(np.unique(found.which[filled]))
+    if 2 * filled.sum() < len(column) or not distinct:
+        return False
+    return distinct <= NEARLY_ALL * filled.sum() or len(column) < FEW_ROWS
 
 
 def qualifies(column: pa.Array) -> bool:

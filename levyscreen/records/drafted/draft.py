@@ -79,6 +79,9 @@ def _text_form(guess: Guess) -> Iterator[str]:
             "are letters with accents right?",
         ),
     }
+    if found.form.skip:
+        doubt = f"; {CHECK}: by their number of fields" if "skip_lines" in found.doubts else ""
+        yield f"skip_lines = {found.form.skip}  # above the header{doubt}"
     for name, (value, doubt) in keys.items():
         if value is not None:
             yield f"{name} = {text(value)}" + (f"  # {CHECK}: {doubt}" if name in found.doubts else "")
@@ -92,7 +95,7 @@ def _columns(guess: Guess) -> Iterator[str]:
     roles = guess.roles
     doubt, time_doubt = ("" if sure else f"  # {CHECK}" for sure in (roles.sure_record, roles.sure_time))
     yield "\n[columns]"
-    said = "  # a record is a file" if roles.record == FILE else doubt
+    said = f"  # {'' if roles.sure_record else CHECK + ': '}a record is a file" if roles.record == FILE else doubt
     yield f"record = {text(roles.record)}{said}"
     if roles.subject is not None and roles.subject != roles.record:
         yield f"subject = {text(roles.subject)}  # patients with several records are kept together in training"
@@ -117,6 +120,9 @@ def _columns(guess: Guess) -> Iterator[str]:
             f"  # {CHECK}: which is the day, which the month" if "/" in roles.format or "-%m" in roles.format else ""
         )
         yield f"format = {text(roles.format)}" + doubt
+    if guess.mixes_zones:
+        yield f"# {CHECK}: some times say a zone and others do not; say the zone of the latter, for instance"
+        yield '# zone = "Europe/Berlin"'
     yield f"origin = {text(guess.origin)}  # {_origin_said(guess)}"
     if guess.origin == "column":
         yield f"column = {text(roles.start or '')}" + ("" if roles.sure_start else f"  # {CHECK}")
@@ -221,8 +227,18 @@ def _entry(guess: Guess, name: str, entry: Entry) -> Iterator[str]:
         yield f"factor = {number(entry.way.factor)}  # {seems}"
         if entry.way.offset:
             yield f"offset = {number(entry.way.offset)}"
+    if entry.mixed is not None:
+        mixed = entry.mixed
+        parts = ", ".join(f"{part} = {number(getattr(mixed, part))}" for part in ("low", "high", "factor", "offset"))
+        yield f"mixed = {{ {parts} }}  # {CHECK}: some values can only be in {mixed.other}; this converts them"
     if entry.odd:
-        yield f"# {CHECK} the unit: this median is unusual; if need be set factor and offset"
+        yield f"# {CHECK} the unit: this median is unusual; if need be set factor and offset{_looks_like(entry)}"
+
+
+def _looks_like(entry: Entry) -> str:
+    if entry.maybe is None:
+        return ""
+    return f"; too few values to tell, but they look like {entry.maybe.other}: factor = {number(entry.maybe.factor)}"
 
 
 def _counted(entry: Entry) -> str:

@@ -10,17 +10,21 @@ from pathlib import Path
 import numpy as np
 
 from levyscreen.errors import CohortError
+from levyscreen.records import quoting
 from levyscreen.records.drafted.aliases import KNOWN
+from levyscreen.records.drafted.described import described_beside
 from levyscreen.records.drafted.pooling import Entry
 from levyscreen.records.drafted.profile import Profile, Seen, by_code, look
-from levyscreen.records.drafted.roles import Roles, guess_roles
+from levyscreen.records.drafted.roles import Roles, familiar, guess_roles
 from levyscreen.records.drafted.sorting import Sorted
-from levyscreen.records.mapped.cells import Words, times, words
+from levyscreen.records.mapped.cells import Words, ids, words
 from levyscreen.records.mapped.codes import literal, pattern
 from levyscreen.records.mapped.mapping import CLOCK, FILE, TIMESTAMP, UNITS, Time
 from levyscreen.records.mapped.meds import descriptions, is_meds
-from levyscreen.records.mapped.tables import listed
+from levyscreen.records.mapped.times import times
 
+HORIZON_HOURS = 48.0
+LATE = 0.05  # of the records, of which more begin late where times count from elsewhere
 LONG_RECORD = 5_000  # readings, beyond which windows are proposed
 SEXES = {"f": 0.0, "female": 0.0, "w": 0.0, "woman": 0.0, "m": 1.0, "male": 1.0, "man": 1.0}
 ADMISSIONS = ("ICU_ADMISSION", "ADMISSION//ICU", "HOSPITAL_ADMISSION", "ADMISSION")
@@ -43,6 +47,7 @@ class Guess:
     left: tuple[Seen, ...] = ()  # what stays unmapped: texts, and what hardly occurs
     described: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)  # of variables, beyond their units
+    mixes_zones: bool = False  # whether some times say a zone and others do not
 
 
 def guess(source: Path) -> Guess:
@@ -52,11 +57,11 @@ def guess(source: Path) -> Guess:
     roles = guess_roles(profile)
     if roles is None:
         raise CohortError(
-            f"{profile.source}: none of its columns can be a time ({listed(list(profile.columns))}); name one of them "
+            f"{profile.source}: none of its columns can be a time ({_columns(profile)}); name one of them "
             f"time{_or_another(profile)}"
         )
-    described = descriptions(source) if kind == "meds" else {}
-    record = profile.file if roles.record == FILE else words(profile.columns[roles.record])
+    described = descriptions(source) if kind == "meds" else described_beside(profile, roles)
+    record = profile.file if roles.record == FILE else ids(profile.columns[roles.record], roles.record)
     seen = _seen(profile, roles, record)
     found = Sorted(profile, roles, described)
     found.take(seen)
@@ -64,7 +69,7 @@ def guess(source: Path) -> Guess:
     if not variables:
         raise CohortError(
             f"{profile.source}: nothing in it looks like a reading, numbers that come often under one name, among the "
-            f"columns {listed(list(profile.columns))}; name the column of names variable, that of numbers "
+            f"columns {_columns(profile)}; name the column of names variable, that of numbers "
             f"value{_or_another(profile)}"
         )
     span, count = _spans(profile, roles, record, sum(s.count for n in variables.values() for e in n for s in e.seen))
@@ -82,12 +87,16 @@ def guess(source: Path) -> Guess:
         variables=variables,
         facts=facts,
         ignored=(*map(literal, dict.fromkeys(found.ignored)), *_starts(roles, code)),
-        left=tuple(
-            s for s in found.left if not any(pattern(start).fullmatch(s.code) for start in _starts(roles, code))
-        ),
+        left=tuple(s for s in found.left if not any(pattern(start).fits(s.code) for start in _starts(roles, code))),
         described=described,
         doubts=found.doubts,
+        mixes_zones=_mixes_zones(profile, roles),
     )
+
+
+def _columns(profile: Profile) -> str:
+    names = list(profile.columns)
+    return quoting.columns(names, familiar(names))
 
 
 def _or_another(profile: Profile) -> str:
@@ -129,19 +138,34 @@ def _may_be_negative(name: str) -> bool:
 
 def _spans(profile: Profile, roles: Roles, record: Words, values: int) -> tuple[float, float]:
     """Hours that most records last, at the 95th percentile, and how many values a record has."""
+    time, scale = _read_times(profile, roles)
+    there = ~np.isnan(time)
+    low, high = np.full(len(record.words), np.inf), np.full(len(record.words), -np.inf)
+    np.minimum.at(low, record.which[there], time[there])
+    np.maximum.at(high, record.which[there], time[there])
+    length = (high - low)[np.isfinite(low)] * scale[0] / scale[1]
+    if not len(length):
+        return 0.0, 0.0
+    return float(np.quantile(length, 0.95)), values / len(length)
+
+
+def _mixes_zones(profile: Profile, roles: Roles) -> bool:
+    if roles.unit != TIMESTAMP:
+        return False
+    at = Time(TIMESTAMP, UNITS["microseconds"], roles.format, "first", None, None)
+    named = [name for name in (roles.time, roles.start) if name is not None]
+    said: frozenset[bool] = frozenset()
+    return len(said.union(*(times(profile.columns[name], name, at).zoned for name in named))) > 1
+
+
+def _read_times(profile: Profile, roles: Roles) -> tuple[np.ndarray, tuple[float, float]]:
+    """The times of all rows, (N,), and their scale."""
     scale = UNITS.get(roles.unit, (1.0, 60.0)) if isinstance(roles.unit, str) else (roles.unit, 3600.0)
     if roles.unit == TIMESTAMP:
         scale = UNITS["microseconds"]
     unit = roles.unit if isinstance(roles.unit, str) else "seconds"
     read = times(profile.columns[roles.time], roles.time, Time(unit, scale, roles.format, "first", None, None))
-    there = ~np.isnan(read.time)
-    low, high = np.full(len(record.words), np.inf), np.full(len(record.words), -np.inf)
-    np.minimum.at(low, record.which[there], read.time[there])
-    np.maximum.at(high, record.which[there], read.time[there])
-    length = (high - low)[np.isfinite(low)] * read.scale[0] / read.scale[1]
-    if not len(length):
-        return 0.0, 0.0
-    return float(np.quantile(length, 0.95)), values / len(length)
+    return read.time, read.scale
 
 
 def _horizon(span: float, values: float) -> tuple[tuple[str, float], bool]:
@@ -150,7 +174,7 @@ def _horizon(span: float, values: float) -> tuple[tuple[str, float], bool]:
     hours = span * 300 / values if windows and span < 1 else span
     if 0 < hours < 1:
         return ("horizon_seconds", _rounded_up(hours * 3600)), windows
-    return ("horizon_hours", 48.0), windows and span > 96
+    return ("horizon_hours", HORIZON_HOURS), windows and span > 2 * HORIZON_HOURS
 
 
 def _rounded_up(value: float) -> float:
@@ -168,17 +192,16 @@ def _origin(profile: Profile, roles: Roles, seen: Sequence[Seen], record: Words)
             hit = [s for s in seen if s.code.startswith(start)]
             if len(set().union(*(s.records for s in hit))) >= 0.9 * labels:
                 return "code", f"{start}*"
-    if roles.unit in (TIMESTAMP, 1e-7) or (
-        isinstance(roles.unit, str) and roles.unit != CLOCK and _is_epoch(profile, roles)
-    ):
+    if roles.unit in (TIMESTAMP, 1e-7) or (roles.unit != CLOCK and _begin_late(profile, roles, record)):
         return "first", None
     return "admission", None
 
 
-def _is_epoch(profile: Profile, roles: Roles) -> bool:
-    """Whether times that are numbers count from 1970 rather than from an admission."""
-    found = words(profile.columns[roles.time]).words
-    sample = [
-        abs(float(word)) for word in found[:100] if word.isascii() and word.replace(".", "", 1).lstrip("-").isdigit()
-    ]
-    return bool(sample) and float(np.median(sample)) > 5e8
+def _begin_late(profile: Profile, roles: Roles, record: Words) -> bool:
+    """Whether times do not count from the admission of each record: some records begin only after a stay's length."""
+    time, scale = _read_times(profile, roles)
+    there = ~np.isnan(time)
+    first = np.full(len(record.words), np.inf)
+    np.minimum.at(first, record.which[there], time[there])
+    hours = first[np.isfinite(first)] * scale[0] / scale[1]
+    return len(hours) > 0 and float((hours > HORIZON_HOURS).mean()) > LATE

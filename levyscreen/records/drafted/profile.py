@@ -21,6 +21,7 @@ from levyscreen.records.units import canonical
 from levyscreen.types import LineClass
 
 MOST_ROWS = 1_000_000
+MOST_SIZE = 1 << 29  # bytes of these rows
 MOST_FILES = 200  # of a folder of many; evenly spaced
 MOST_VALUES = 5_000  # of a code, for its quantiles
 MOST_TEXTS = 20
@@ -33,6 +34,7 @@ class Seen:
 
     code: str
     unit: str | None = None  # that a column says; None where there is no such column
+    fixed: str | None = None  # unit that the documents of the data set state
     count: int = 0  # values that are there
     numeric: int = 0  # of these
     texts: Counter[str] = field(default_factory=Counter)
@@ -85,7 +87,7 @@ def look(source: Path, kind: str | None) -> Profile:
     chosen = files[:: max(1, len(files) // MOST_FILES)]
     columns = TableReader(chosen[0], form).columns
     alike = [file for file in chosen if set(TableReader(file, form).columns) >= set(columns)]
-    parts, of, readers = _first_rows(alike, form, [name for name in columns if name])
+    parts, of, readers, whole = _first_rows(alike, form, [name for name in columns if name])
     if not of:
         raise CohortError(f"{source}: has no rows to guess a mapping from" + _why_none(readers))
     words_of_files = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in alike])
@@ -99,24 +101,26 @@ def look(source: Path, kind: str | None) -> Profile:
         doubtful=sum(len(reader.doubtful) for reader in readers),
         columns={name: pointed(column) for name, column in found.items()} if text.decimal == "," else found,
         file=words_of_files,
-        whole=len(of) < MOST_ROWS and len(chosen) == len(files),
+        whole=whole and len(chosen) == len(files),
     )
 
 
 def _first_rows(
     files: Sequence[TableFile], form: Form, names: list[str]
-) -> tuple[list[dict[str, pa.Array]], list[int], list[TableReader]]:
-    """Blocks of the files' rows, MOST_ROWS or a few more; the file that each row is of; and who read them."""
+) -> tuple[list[dict[str, pa.Array]], list[int], list[TableReader], bool]:
+    """Blocks of the files' rows, MOST_ROWS or a few more; the file of each; who read them; whether these are all."""
     parts: list[dict[str, pa.Array]] = []
     of: list[int] = []
     readers = [TableReader(file, form) for file in files]
+    size = 0
     for number, reader in enumerate(readers):
         for block in reader.blocks(names):
             parts.append(block.columns)
             of += [number] * len(block.row)
-            if len(of) >= MOST_ROWS:
-                return parts, of, readers
-    return parts, of, readers
+            size += sum(column.nbytes for column in block.columns.values())
+            if len(of) >= MOST_ROWS or size >= MOST_SIZE:
+                return parts, of, readers, False
+    return parts, of, readers, True
 
 
 def _why_none(readers: Sequence[TableReader]) -> str:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from levyscreen.errors import CohortError
 from levyscreen.records.drafted.aliases import known_as, short, tokens
 from levyscreen.records.drafted.clocks import time_unit
 from levyscreen.records.drafted.contents import (
     counts_rows,
     has_fractions,
     is_constant,
+    is_identifier,
     is_numeric,
     known_words,
+    names_records,
     names_things,
     qualifies,
     repeats,
@@ -24,60 +27,73 @@ from levyscreen.records.drafted.contents import (
     shared,
 )
 from levyscreen.records.drafted.profile import Profile
-from levyscreen.records.mapped.cells import times, words
+from levyscreen.records.drafted.sources import TIME_UNITS, source_of
+from levyscreen.records.mapped.cells import words
 from levyscreen.records.mapped.mapping import FILE, MEDS_COLUMNS, TIMESTAMP, UNITS, Time
+from levyscreen.records.mapped.times import times
 from levyscreen.records.units import canonical, is_unit
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names_of(text: str) -> tuple[str, ...]:
+    """The names of columns in a text, in plain letters."""
     return tuple(short(name) for name in text.split())
 
 
 # In the order of preference.
-STAY = _names(
-    """stay_id icustay_id patientunitstayid admissionid hadm_id encounter_id visit_occurrence_id visit_id stay encounter
-    fallnummer fall_id fallnr aufnahmenummer aufnahme_id case_number csn"""
+STAY = names_of(
+    """stay_id icustay_id patientunitstayid admissionid visit_detail_id hadm_id encounter_id encounter.reference
+    visit_occurrence_id visit_id stay encounter fallnummer fall_id fallnr aufnahmenummer aufnahme_id case_number
+    csn"""
 )
-SUBJECT = _names(
-    """subject_id subject patient_id patient person_id pid record_id record caseid episode_id series_id patienten_id
-    patientennummer patientnr pat_id patnr mrn uniquepid id"""
+SUBJECT = names_of(
+    """subject_id subject.reference subject patient_id patient.reference patient person_id pid record_id record
+    caseid episode_id series_id patienten_id patientennummer patientnr pat_id patnr mrn uniquepid id"""
 )
-TIME = _names(
+TIME = names_of(
     """time charttime chart_time timestamp datetime date_time measured_at measurement_datetime observation_time
-    observationoffset labresultoffset offset hours hour iculos time_hours minutes minute zeitpunkt zeitstempel
-    messzeitpunkt messzeit abnahmezeit datum_zeit datum_uhrzeit zeit recorded_at result_time event_time collected_at
-    storetime date datum"""
+    measurement_date observation_datetime observation_date effectivedatetime effectiveinstant
+    effectiveperiod.start effective_datetime issued observationoffset labresultoffset nursingchartoffset
+    physicalexamoffset respchartoffset intakeoutputoffset measuredat offset hours hour iculos time_hours minutes
+    minute zeitpunkt zeitstempel messzeitpunkt messzeit abnahmezeit datum_zeit datum_uhrzeit zeit recorded_at
+    result_time event_time collected_at storetime date datum"""
 )
 TIME_PARTS = frozenset(
-    _names(
+    names_of(
         "time timestamp datetime date dt at offset hours hour hrs minutes mins seconds secs days zeit zeitpunkt datum"
         " stunden minuten sekunden"
     )
 )
-VARIABLE = _names(
-    """variable parameter code item itemid concept_code concept_id label name measurement feature signal test labname
-    test_name analyte parameter_name variable_name item_name lab_name measurement_name observation_name observation
+VARIABLE = names_of(
+    """variable parameter code.coding.0.code code_coding_code code.text code_text code.coding.0.display code itemid
+    item variableid parameterid measurement_concept_id measurement_source_value observation_concept_id
+    observation_source_value concept_code concept_id concept_name nursingchartcelltypevalname physicalexampath
+    respchartvaluelabel celllabel label name measurement feature signal test labname test_name analyte loinc
+    loinc_code parameter_name variable_name item_name lab_name measurement_name observation_name observation
     component component_name messgröße messwertname laborparameter bezeichnung vital_sign"""
 )
-VALUE = _names(
-    """valuenum numeric_value value_as_number value_num value_numeric value measurement_value labresult result
-    result_value test_value observation_value messwert wert ergebnis val"""
+VALUE = names_of(
+    """valuenum numeric_value value_as_number valuequantity.value value_quantity_value nursingchartvalue
+    physicalexamtext respchartvalue cellvaluenumeric value_num value_numeric value measurement_value labresult
+    result result_value test_value observation_value messwert wert ergebnis val"""
 )
-VALUE_UNIT = _names(
+VALUE_UNIT = names_of(
     """valueuom unit units uom einheit value_unit unit_of_measure units_of_measure result_unit result_units
-    measurement_unit unit_source_value unit_name labmeasurenamesystem labmeasurenameinterface"""
+    valuequantity.unit valuequantity.code value_quantity_unit measurement_unit unit_source_value unit_name
+    labmeasurenamesystem labmeasurenameinterface"""
 )
-START = _names(
+START = names_of(
     """intime icu_intime admittime admission_time admit_time admitdatetime icu_admission_time admission_datetime
-    admission_date admit_date hospital_admission_time icu_start visit_start_datetime aufnahmezeit aufnahmezeitpunkt
-    aufnahmedatum aufnahme"""
+    admission_date admit_date hospital_admission_time icu_start visit_start_datetime aufnahmezeit
+    aufnahmezeitpunkt aufnahmedatum aufnahme"""
 )
 # Never a reading: outcomes, counters, other ids, and what says where somebody lay.
-NO_READING = _names(
-    """sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index unnamed0
-    recordid outtime dischtime storetime itemid hadm_id stay_id icustay_id"""
+NO_READING = names_of(
+    """sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index
+    unnamed0 recordid outtime dischtime storetime itemid hadm_id stay_id icustay_id"""
 )
-NO_START = _names("outtime dischtime discharge_time storetime dob dod deathtime date_of_birth date_of_death birth_date")
+NO_START = names_of(
+    "outtime dischtime discharge_time storetime dob dod deathtime date_of_birth date_of_death birth_date"
+)
 MOST_NUMERIC = 3  # columns of numbers in a long table that its columns' names do not tell
 MOST_WAIT = 60 * 24 * 3.6e9  # microseconds from an admission to a reading
 
@@ -105,7 +121,7 @@ class Roles:
 def guess_roles(profile: Profile) -> Roles | None:
     """The roles of a source's columns; None where no column can be a time."""
     names = list(profile.columns)
-    stay, subject = _named(names, STAY), _named(names, SUBJECT)
+    stay, subject = (_record_named(profile, names, known) for known in (STAY, SUBJECT))
     uom = _unit_column(profile, names)
     if profile.kind == "meds":
         found = (MEDS_COLUMNS["variable"], MEDS_COLUMNS["value"], uom)
@@ -114,8 +130,8 @@ def guess_roles(profile: Profile) -> Roles | None:
     time = _time_column(profile, names, record)
     if time is None:
         return None
-    record = record or _by_content(profile, [n for n in names if n != time], repeats) or names[0]
-    unit = time_unit(profile.columns[time], time) or ("hours", None)
+    record = record or _unnamed_record(profile, [n for n in names if n != time])
+    unit = _unit_of_source(profile, time) or time_unit(profile.columns[time], time) or ("hours", None)
     start = _start(profile, record, time, unit)
     rest = [n for n in names if n not in (record, subject, time, start, uom)]
     variable, value, sure_kind = _long(profile, rest, record, time, uom is not None)
@@ -131,11 +147,40 @@ def guess_roles(profile: Profile) -> Roles | None:
         start=start,
         unit=unit[0],
         format=unit[1],
-        sure_record=bool(stay or subject or record == FILE),
+        sure_record=bool(stay or subject or (record == FILE and profile.files > 1)),
         sure_time=_named(names, TIME) is not None,
         sure_kind=sure_kind or not long,
         sure_start=start is None or short(start) in START,
     )
+
+
+def _record_named(profile: Profile, names: list[str], known: Sequence[str]) -> str | None:
+    """A column by its name, of which the labels repeat: one that has nearly all of its own names rows, not records."""
+    free = [n for n in names if short(n) in known and (profile.kind == "meds" or names_records(profile.columns[n], n))]
+    return _named(free, known)
+
+
+def _unnamed_record(profile: Profile, names: list[str]) -> str:
+    """A column by what is in it: labels that repeat, and no measurements; a file where there is none.
+
+    Raises CohortError where nothing repeats but there are names of records: each of their rows would be a record.
+    """
+    others = (*VARIABLE, *VALUE, *VALUE_UNIT)
+    free = [n for n in names if known_as(n) is None and short(n) not in others]
+    free = [n for n in free if not pt.is_nested(profile.columns[n].type)]
+    free = [
+        n
+        for n in free
+        if is_identifier(n) or not is_numeric(profile.columns[n]) or not has_fractions(profile.columns[n])
+    ]
+    found = _by_content(profile, free, repeats)
+    named = [n for n in names if short(n) in (*STAY, *SUBJECT)]
+    if found is None and named:
+        raise CohortError(
+            f"{profile.source}: nearly every row has another value of {' and '.join(named)}, so each would be a record "
+            "of its own; name the column of stays or patients stay_id"
+        )
+    return found or FILE
 
 
 def _time_column(profile: Profile, names: list[str], record: str | None) -> str | None:
@@ -144,13 +189,24 @@ def _time_column(profile: Profile, names: list[str], record: str | None) -> str 
     if named is not None:
         return named
     free = [n for n in names if n != record and short(n) not in (*START, *NO_START)]
-    parts = [n for n in free if tokens(n) & TIME_PARTS and time_unit(profile.columns[n], n) is not None]
+    parts = [n for n in free if _says_time(n) and time_unit(profile.columns[n], n) is not None]
     by_content = [n for n in free if time_unit(profile.columns[n], "") is not None]
     for found in (parts, by_content):
         for name in found:
             if not is_constant(profile, record, name):
                 return name
     return next(iter(parts + by_content), None)
+
+
+def _unit_of_source(profile: Profile, time: str) -> tuple[str | float, str | None] | None:
+    """The unit in which a data set that is known writes times that are numbers."""
+    unit = TIME_UNITS.get(source_of(profile) or "")
+    return (unit, None) if unit is not None and is_numeric(profile.columns[time]) else None
+
+
+def _says_time(name: str) -> bool:
+    """Whether a name, or the end of one without a break, says that a column holds times."""
+    return bool(tokens(name) & TIME_PARTS) or short(name).endswith(("offset", "datetime", "timestamp"))
 
 
 def _start(profile: Profile, record: str, time: str, unit: tuple[str | float, str | None]) -> str | None:
@@ -190,7 +246,12 @@ def _long(
     numeric = [n for n in names if is_numeric(profile.columns[n]) and not counts_rows(profile.columns[n], n)]
     numeric = [n for n in numeric if not is_constant(profile, record, n) and not tokens(n) & TIME_PARTS]
     numeric = [
-        n for n in numeric if n != variable and short(n) not in NO_READING and time_unit(profile.columns[n], "") is None
+        n
+        for n in numeric
+        if n != variable
+        and short(n) not in NO_READING
+        and not is_identifier(n)
+        and time_unit(profile.columns[n], "") is None
     ]
     worded = [n for n in names if names_things(profile.columns[n]) or (told and n == variable)]
     if not worded or not 1 <= len(numeric) <= MOST_NUMERIC or any(known_as(n) for n in numeric):
@@ -218,6 +279,12 @@ def _unit_column(profile: Profile, names: list[str]) -> str | None:
             return name
     free = [n for n in names if short(n) not in (*VARIABLE, *VALUE)]
     return None if profile.kind == "meds" else _by_content(profile, free, says_units)
+
+
+def familiar(names: Iterable[str]) -> set[str]:
+    """Which of a table's columns have a name that tables usually give them, and no patient's value or id."""
+    usual = {*STAY, *SUBJECT, *TIME, *VARIABLE, *VALUE, *VALUE_UNIT, *START, *NO_READING, *NO_START}
+    return {name for name in names if short(name) in usual}
 
 
 def _named(names: Iterable[str], known: Iterable[str]) -> str | None:

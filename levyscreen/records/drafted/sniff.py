@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.cells import THOUSANDS, judge
+from levyscreen.records.mapped.header import BYTE_ORDER_MARK
 from levyscreen.records.mapped.tables import DELIMITERS, PARQUET, TableFile, beginning
 from levyscreen.records.mapped.text import Form
 
@@ -16,6 +17,9 @@ MOST_BYTES = 128 << 20  # looked through for what is no UTF-8
 SAMPLE_BYTES = 1 << 20
 SAMPLE_ROWS = 1000
 OF_ONE_WIDTH = 0.8  # of the rows, at least, where a delimiter is the right one
+COMMENT = "#"
+MOST_ABOVE = 30  # lines above a header that does not begin with it
+FEWEST_ROWS, FEWEST_COLUMNS, SURELY = 5, 3, 0.95  # of a table below others
 CANDIDATES = (";", "\t", "|", ",")
 
 
@@ -34,14 +38,41 @@ def sniff(file: TableFile) -> Sniffed:
         return Sniffed()
     data = beginning(file, MOST_BYTES)
     encoding = _encoding(data)
-    sample = data[:SAMPLE_BYTES].decode(encoding, "replace")
+    sample = data[:SAMPLE_BYTES].decode(encoding, "replace").removeprefix(BYTE_ORDER_MARK)
     lines = sample.splitlines()[: None if len(data) <= SAMPLE_BYTES else -1]
+    skip = _above(lines, DELIMITERS[file.ending])
+    marked = all(line.startswith(COMMENT) for line in lines[:skip])
+    lines = lines[skip:]
     delimiter, share = _delimiter(lines, DELIMITERS[file.ending])
     decimal, sure = _decimal(_rows(lines, delimiter)[1:])
-    weak = {"encoding": encoding != "utf-8", "delimiter": share < 1, "decimal": not sure}
+    weak = {"encoding": encoding != "utf-8", "delimiter": share < 1, "decimal": not sure, "skip_lines": not marked}
     usual = delimiter == DELIMITERS[file.ending]
-    form = Form(None, None if usual else delimiter, None, encoding)
+    form = Form(None, None if usual else delimiter, None, encoding, skip)
     return Sniffed(form, decimal, tuple(key for key, doubt in weak.items() if doubt))
+
+
+def _above(lines: list[str], usual: str) -> int:
+    """How many lines stand above the table: those that begin with #, or else a few of far fewer fields than others."""
+    marked = next((i for i, line in enumerate(lines) if not line.startswith(COMMENT)), 0)
+    if marked:
+        return marked - 1 if _is_header(lines[marked - 1], lines[marked:], usual) else marked
+    if _delimiter(lines, usual)[1] >= OF_ONE_WIDTH and _fit(lines, _delimiter(lines, usual)[0])[0] > 1:
+        return 0
+    for skip in range(1, min(MOST_ABOVE, len(lines) - FEWEST_ROWS)):
+        delimiter, share = _delimiter(lines[skip:], usual)
+        width = _fit(lines[skip:], delimiter)[0]
+        above = max((len(row) for row in _rows(lines[:skip], delimiter)), default=0)
+        if share >= SURELY and width >= FEWEST_COLUMNS and 2 * above < width and lines[skip].strip():
+            return skip
+    return 0
+
+
+def _is_header(line: str, table: list[str], usual: str) -> bool:
+    """Whether a line that begins with # names the columns of the table below it: #id,time,value above numbers."""
+    delimiter, _ = _delimiter(table, usual)
+    names, *rest = _rows([line, *table[:1]], delimiter)
+    first = rest[0] if rest else []
+    return len(names) == len(first) > 1 and any(judge(cell.strip(), ".")[1] == FINE for cell in first)
 
 
 def _encoding(data: bytes) -> str:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from levyscreen.names import printable
-from levyscreen.records.drafted.aliases import FACT_ALIASES, known_as, of_any_site, short
-from levyscreen.records.drafted.contents import counts_rows
+from levyscreen.records.drafted.aliases import FACT_ALIASES, is_component, known_as, of_any_site, short
+from levyscreen.records.drafted.contents import identifies
 from levyscreen.records.drafted.pooling import Entry, pooled
 from levyscreen.records.drafted.profile import Profile, Seen
 from levyscreen.records.drafted.roles import NO_READING, Roles
+from levyscreen.records.drafted.sources import fixed_unit, listed_as, other_meaning, source_of, whole
 from levyscreen.records.mapped.codes import in_unit
 
 MOST_VARIABLES = 200  # from which on only codes known by name become further ones
 LEAST_VALUES = 20  # under a code that is not known by name
-EICU_VITALS = {"patientunitstayid", "observationoffset"}
+NO_CONCEPT = "0"  # in OMOP: whatever nobody has mapped to its vocabulary
 
 
 class Sorted:
@@ -22,6 +23,7 @@ class Sorted:
 
     def __init__(self, profile: Profile, roles: Roles, described: dict[str, str]) -> None:
         self.profile, self.roles, self.described = profile, roles, described
+        self.source = source_of(profile)
         self.variables: dict[str, list[Entry]] = {}
         self.facts: dict[str, list[Entry]] = {}
         self.ignored: list[str] = []
@@ -34,11 +36,14 @@ class Sorted:
         facts: dict[str, list[Seen]] = {}
         for each in sorted(seen, key=lambda s: -s.count):
             name = self._name(each)
+            each.fixed = fixed_unit(self.source, name or "", each)
             is_number = each.numeric > 0.5 * each.count
             if name in FACT_ALIASES:
                 facts.setdefault(name, []).append(each)
             elif self._is_ignored(each, name, is_number):
                 self.ignored.append(each.code)
+            elif not name and self._is_none(each.code):
+                self.left.append(each)
             elif is_number and (name or (each.count >= LEAST_VALUES and len(variables) < MOST_VARIABLES)):
                 variables.setdefault(name or variable_name(each.code), []).append(each)
             else:
@@ -56,21 +61,30 @@ class Sorted:
         self.doubts |= _doubts(self.variables, self.described)
 
     def _name(self, seen: Seen) -> str | None:
-        name = known_as(seen.code, self.described.get(seen.code, ""))
-        if name == "SaO2" and self.roles.kind == "wide" and self._is_eicus():
-            self.doubts["SpO2"] = "in eICU's table of vital signs sao2 is of pulse oximetry"
-            return "SpO2"
-        return name
+        listed = listed_as(self.source, seen.code)
+        name = listed or known_as(seen.code, self.described.get(seen.code, ""))
+        if listed or name is None:
+            return name
+        wide = self.roles.kind == "wide"
+        meant = other_meaning(name, self.profile.columns, wide, self.roles.variable)
+        if meant != name:
+            self.doubts[meant] = (
+                "in eICU's table of vital signs sao2 is of pulse oximetry"
+                if wide
+                else "a laboratory's O2 saturation is of arterial blood, and not of pulse oximetry"
+            )
+        return meant
 
-    def _is_eicus(self) -> bool:
-        return {short(name) for name in self.profile.columns} >= EICU_VITALS
+    def _is_none(self, code: str) -> bool:
+        """Whether a code stands for no variable at all: for part of one, or for no concept."""
+        return is_component(code) or (self.source == "omop" and whole(code) == NO_CONCEPT)
 
     def _is_ignored(self, seen: Seen, name: str | None, is_number: bool) -> bool:
         wide = self.roles.kind == "wide"
         if short(seen.code.rsplit("/", 1)[-1]) in NO_READING or (wide and not name and not is_number):
             return True
         column = self.profile.columns.get(seen.code)
-        return wide and not name and column is not None and counts_rows(column, seen.code)
+        return wide and not name and column is not None and identifies(column, seen.code)
 
     def _keep_apart(self, name: str, strange: list[Entry]) -> None:
         """What comes in units from which no way to the variable's own is known."""

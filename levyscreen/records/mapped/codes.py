@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from levyscreen.errors import CohortError
+from levyscreen.records import quoting
 from levyscreen.records.mapped.mapping import Mapping
 
 _STAR = re.compile(r"(?<!\\)\*")
@@ -43,15 +45,20 @@ class Codes:
         if len(fitting) > 1:
             names = " and ".join(self.mapping.rules[i].name for i in fitting)
             raise CohortError(
-                f"{self.mapping.path}: the code {code!r} fits the patterns of {names}; give it to one by name"
+                f"{self.mapping.path}: one code fits the patterns of {names}: make them narrower, or give it to one by "
+                "name"
             )
         if fitting:
             return fitting[0]
         called = in_unit(code, unit) if named else code
-        return self.IGNORED if any(form.fullmatch(called) for form in self._ignored) else self.UNKNOWN
+        return self.IGNORED if any(form.fits(called) for form in self._ignored) else self.UNKNOWN
+
+    def shown(self, label: str) -> str | None:
+        """A label as a note may have it; None where the mapping does not know it, for then it may be a value or id."""
+        return quoting.shown(label, self._exact)
 
     def _fitting(self, code: str) -> list[int]:
-        return sorted({i for form, i in self._patterns if form.fullmatch(code)})
+        return sorted({i for form, i in self._patterns if form.fits(code)})
 
     def _taking(self, named: list[int], unit: str) -> list[int]:
         """Of some rules those that take a unit: by name or, where none does, whatever it is."""
@@ -65,9 +72,32 @@ def in_unit(code: str, unit: str) -> str:
     return f"{code} [{unit or 'no unit'}]"
 
 
-def pattern(code: str) -> re.Pattern[str]:
+@dataclass(frozen=True)
+class Pattern:
+    """Texts in this order, with any text between two of them; the first begins a code and the last ends it."""
+
+    parts: tuple[str, ...]
+
+    def fits(self, code: str) -> bool:
+        """Whether a code is such a text; each part is sought once, so that no pattern takes long."""
+        first, *rest = self.parts
+        if not rest:
+            return code == first
+        *between, last = rest
+        if len(code) < len(first) + len(last) or not code.startswith(first) or not code.endswith(last):
+            return False
+        at, end = len(first), len(code) - len(last)
+        for part in between:
+            found = code.find(part, at, end)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
+
+
+def pattern(code: str) -> Pattern:
     r"""A code as a pattern, in which * stands for any text, \* for a star and everything else for itself."""
-    return re.compile(".*".join(re.escape(part.replace(r"\*", "*")) for part in _STAR.split(code)), re.DOTALL)
+    return Pattern(tuple(part.replace(r"\*", "*") for part in _STAR.split(code)))
 
 
 def literal(code: str) -> str:

@@ -11,6 +11,7 @@ import datetime
 import os
 import re
 import tomllib
+import zoneinfo
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 from levyscreen.config import MOST
 from levyscreen.errors import CohortError
 from levyscreen.names import expanded, file_name, printable
+from levyscreen.records import quoting
 from levyscreen.records.mapped.text import Form
 from levyscreen.records.mapped.toml_table import Table
 from levyscreen.records.units import canonical, same_unit
@@ -27,6 +29,7 @@ from levyscreen.variables import FACTS, LEAST_HORIZON, Repair, Variable, Variabl
 SUFFIX = ".toml"
 KINDS = ("long", "wide", "meds")
 DECIMALS = (".", ",")
+MOST_SKIPPED = 1000  # lines above a header
 FILE = "@file"  # in place of a column's name: the record is named by the file
 # Units of a time that is a number, in hours: (times, divided by), so that 90 minutes are exactly 90 / 60.
 UNITS = {
@@ -41,7 +44,19 @@ UNITS = {
 TIMESTAMP, CLOCK = "timestamp", "HH:MM"
 ORIGINS = ("admission", "first", "column", "code")
 HORIZONS = {f"horizon_{unit}": UNITS[unit] for unit in ("hours", "days", "minutes", "seconds")}
+MOST_VARIABLES = 5_000
+MOST_TEXT = 4 << 20  # characters of a mapping
 MEDS_COLUMNS = {"record": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Values in [low, high], as they are written, are in another unit than the others of their rule."""
+
+    low: float
+    high: float
+    factor: float
+    offset: float
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,7 @@ class Rule:
     offset: float = 0.0
     values: Dict[str, float] = field(default_factory=dict)
     units: tuple[str, ...] | None = None  # that the unit column must say; None takes those that no other rule takes
+    mixed: Mixed | None = None
 
     def takes(self, unit: str) -> bool:
         """Whether values in that unit are of this rule, however the unit is written."""
@@ -93,6 +109,7 @@ class Time:
     column: str | None  # where origin is "column"
     code: str | None  # where origin is "code"
     decimal: str = "."  # of a number in text
+    zone: str | None = None  # of timestamps that say none
 
 
 @dataclass(frozen=True)
@@ -124,13 +141,21 @@ def is_mapping(path: Path) -> bool:
 def read_mapping(path: Path) -> Mapping:
     """The mapping in a file. Raises CohortError, naming file, table and key, for whatever it cannot mean."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _text(path)
         data = tomllib.loads(text)
     except FileNotFoundError:
         raise CohortError(f"{path}: no such mapping file; levyscreen map COHORT writes a first one") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise CohortError(f"{path} is not a readable TOML file: {error}") from error
+        raise CohortError(f"{path} is not a readable TOML file: {quoting.reason(error)}") from error
     return parse_mapping(path, text, data)
+
+
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8-sig") as file:
+        text = file.read(MOST_TEXT + 1)
+    if len(text) > MOST_TEXT:
+        raise quoting.Bounded(f"it is longer than {MOST_TEXT >> 20} MB")
+    return text
 
 
 def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
@@ -145,6 +170,8 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
     wide = kind == "wide" and columns.variable is None
     entries = {key: tables.table(key) for key in tables.keys()}  # noqa: SIM118
     variables = [_variable(table, key) for key, table in entries.items()]
+    if len(variables) > MOST_VARIABLES:
+        raise top.error("variables", f"names {len(variables):,} variables, more than {MOST_VARIABLES:,}")
     if not variables:
         raise top.error("variables", "names no variable: give each its own table, for instance [variables.HR]")
     entries |= {key: facts.table(key) for key in facts.keys(tuple(FACTS))}
@@ -159,7 +186,7 @@ def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
         kind=kind,
         columns=columns,
         time=replace(_time(top.table("time", {}), kind), decimal=decimal),
-        form=Form(top.texts("header", None), _delimiter(top), _quote(top), _encoding(top)),
+        form=Form(top.texts("header", None), _delimiter(top), _quote(top), _encoding(top), _skip(top)),
         decimal=decimal,
         windows=top.flag("windows", False),
         variables=VariableSet(name, 1, horizon, tuple(variables), negatives),
@@ -209,6 +236,13 @@ def _quote(top: Table) -> bool | None:
     return top.flag("quote", True) if top.has("quote") else None
 
 
+def _skip(top: Table) -> int:
+    lines = top.number("skip_lines", 0.0)
+    if lines < 0 or lines != int(lines) or lines > MOST_SKIPPED:
+        raise top.error("skip_lines", f"must be a whole number of lines from 0 to {MOST_SKIPPED}")
+    return int(lines)
+
+
 def _encoding(top: Table) -> str:
     encoding = top.text("encoding", "utf-8")
     try:
@@ -249,17 +283,28 @@ def _time(table: Table, kind: str) -> Time:
         name = table.one_of("unit", (TIMESTAMP, CLOCK, *UNITS), TIMESTAMP if kind == "meds" else None)
         scale = UNITS.get(name, UNITS["microseconds" if name == TIMESTAMP else "seconds"])
     origin = table.one_of("origin", ORIGINS, "first" if name == TIMESTAMP else "admission")
-    column, code, form = (table.text(key, None) for key in ("column", "code", "format"))
+    column, code, form, zone = (table.text(key, None) for key in ("column", "code", "format", "zone"))
     for key, given in (("column", column), ("code", code)):
         if (given is None) == (origin == key):
             needed = f'is missing: origin = "{key}" needs it' if given is None else f'is for origin = "{key}" alone'
             raise table.error(key, needed)
-    if form is not None:
+    if form is not None and form != "HL7":
         _check_format(table, form)
     if origin == "admission" and name == TIMESTAMP:
         raise table.error("origin", 'cannot be "admission" where times are timestamps: say "first", "column" or "code"')
+    if zone is not None:
+        _check_zone(table, zone)
     table.done()
-    return Time(name, scale, form, origin, column, code)
+    return Time(name, scale, form, origin, column, code, zone=zone)
+
+
+def _check_zone(table: Table, zone: str) -> None:
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise table.error(
+            "zone", f'is {zone!r:.40}, which is no time zone; for instance "UTC", "Europe/Berlin"'
+        ) from None
 
 
 def _check_format(table: Table, form: str) -> None:
@@ -310,7 +355,21 @@ def _rule(table: Table, name: str, target: int, wide: bool) -> Rule:
     if factor == 0:
         raise table.error("factor", "is 0, which would make every value the same")
     units = table.texts("units", None)
-    return Rule(name, target, (name,) if codes is None else codes, factor, offset, _values(table), units)
+    codes = (name,) if codes is None else codes
+    return Rule(name, target, codes, factor, offset, _values(table), units, _mixed(table))
+
+
+def _mixed(table: Table) -> Mixed | None:
+    if not table.has("mixed"):
+        return None
+    mixed = table.table("mixed")
+    found = Mixed(mixed.number("low"), mixed.number("high"), mixed.number("factor", 1.0), mixed.number("offset", 0.0))
+    if found.low > found.high or found.factor == 0:
+        raise mixed.error(
+            "low", "is above high, or factor is 0: values from low to high become value * factor + offset"
+        )
+    mixed.done()
+    return found
 
 
 def _codes(table: Table, wide: bool) -> tuple[str, ...] | None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from levyscreen.errors import CohortError
+from levyscreen.records.mapped.cells import words
+from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader
 from levyscreen.schema import MEDS_SCORES, SCORES
 
 if TYPE_CHECKING:
@@ -35,12 +35,13 @@ def descriptions(folder: Path) -> dict[str, str]:
     path = folder / CODES
     if not path.is_file():
         return {}
-    try:
-        table = pq.read_table(path, columns=["code", "description"])
-    except (OSError, pa.ArrowException) as error:
-        raise CohortError(f"{path}: cannot be read as MEDS code metadata (code, description): {error}") from error
-    pairs = zip(table.column("code").to_pylist(), table.column("description").to_pylist(), strict=True)
-    return {code: text for code, text in pairs if code and text}
+    reader = TableReader(TableFile(path, str(CODES), PARQUET))
+    found: dict[str, str] = {}
+    for block in reader.blocks(["code", "description"]):
+        code, said = words(block.columns["code"]), words(block.columns["description"])
+        pairs = np.unique(np.stack([code.which, said.which]), axis=1).T.tolist()
+        found |= {code.words[i]: said.words[j] for i, j in pairs if code.words[i] and said.words[j]}
+    return found
 
 
 def has_meds_scores(cohort: Cohort) -> bool:

@@ -16,23 +16,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
-from levyscreen.names import printable
 from levyscreen.records.assemble import assemble
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.buckets import Buckets
-from levyscreen.records.mapped.cells import Times, has_other_decimal, ids, times, words
+from levyscreen.records.mapped.cells import has_other_decimal, ids, words
 from levyscreen.records.mapped.codes import Codes, pattern
+from levyscreen.records.mapped.fit import Fit
 from levyscreen.records.mapped.mapping import FILE, Columns, Mapping, Static
 from levyscreen.records.mapped.register import Register
 from levyscreen.records.mapped.stays import parts_of
+from levyscreen.records.mapped.stored import BLOCK_BYTES, BLOCK_CELLS
 from levyscreen.records.mapped.strips import Strip, Strips
 from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined, table_files
+from levyscreen.records.mapped.times import Times, times
 from levyscreen.records.mapped.unread import Unread
 from levyscreen.types import LineClass
 
-MAPPED_VERSION = 4  # changes with any change of what is made of the same tables by the same mapping
+MAPPED_VERSION = 5  # changes with any change of what is made of the same tables by the same mapping
 NAMED_CODES = 10  # in a note; the rest is counted
+PLACED_CODES = 1_000  # codes that the mapping does not name, of which it is remembered where they stand first
 
 
 def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> Cohort:
@@ -49,13 +52,15 @@ def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> C
     if not reading.register.labels:
         unread = "".join(f"; {note}" for note in reading.unread.notes())
         raise CohortError(f"{mapping.source}: no row names a record in its column {mapping.columns.record!r}{unread}")
-    parts = parts_of(mapping, reading.register, reading.buckets, reading.scale or mapping.time.scale)
+    scale = reading.scale or mapping.time.scale
+    fit = Fit(mapping, scale)
+    parts = parts_of(mapping, reading.register, reading.buckets, scale, fit)
     cohort = assemble(parts, mapping.name, mapping.variables)
     return replace(
         cohort,
         rejects=pa.concat_tables([cohort.rejects, reading.unread.examples()]),
         unread=reading.unread.count,
-        notes=(*reading.notes(), *_problems(cohort)),
+        notes=(*filter(None, [fit.note()]), *reading.notes(), *_problems(cohort)),
     )
 
 
@@ -66,15 +71,19 @@ class _Reading:
         self.mapping, self.strips = mapping, Strips(mapping)
         self.register, self.buckets = Register(), Buckets()
         self.scale: tuple[float, float] | None = None  # of its times
+        self._zoned: frozenset[bool] = frozenset()
         self._waiting: list[tuple[int, Block]] = []
-        self._rows_waiting = 0
+        self._rows_waiting = self._bytes_waiting = 0
         self._endings: set[str] = set()  # of its files
         self._stems: dict[str, str] = {}  # of files that name a record each
         self._unknown: Counter[str] = Counter()
+        self._first_unknown: dict[str, str] = {}  # where each of them stands first
         self._ignored = self._homeless = self._other_decimal = self._strangers = 0
         self.unread = Unread()
         self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
         self._target = np.array([rule.target for rule in mapping.rules])
+        self._mixed = {i: (rule.name, rule.mixed) for i, rule in enumerate(mapping.rules) if rule.mixed is not None}
+        self._other_unit: Counter[str] = Counter()
         start = mapping.time.code
         self._start = None if start is None else pattern(start)
 
@@ -92,7 +101,9 @@ class _Reading:
                 self.flush()
             self._waiting.append((number, block))
             self._rows_waiting += len(block.row)
-            if self._rows_waiting >= BLOCK_ROWS:
+            self._bytes_waiting += sum(column.nbytes for column in block.columns.values())
+            most = min(BLOCK_ROWS, BLOCK_CELLS // max(1, len(block.columns)))
+            if self._rows_waiting >= most or self._bytes_waiting >= BLOCK_BYTES:
                 self.flush()
         self.unread.see(reader)
 
@@ -101,7 +112,7 @@ class _Reading:
         columns = Columns(static.record, None, static.record, None, None)
         plain = replace(self.mapping, kind="wide", columns=columns, time=replace(self.mapping.time, column=None))
         strips = Strips(plain)
-        form = replace(self.mapping.form, header=None)
+        form = replace(self.mapping.form, header=None, skip=0)
         for file in table_files(static.source, ""):
             usual = form.delimiter if file.ending in self._endings else None
             reader = TableReader(file, replace(form, delimiter=static.delimiter or usual))
@@ -110,7 +121,7 @@ class _Reading:
                 raise CohortError(f"{file.path}: has no column that a descriptor of {self.mapping.path} names")
             number = self.register.file(file.name)
             for block in reader.blocks([static.record, *names]):
-                found = ids(block.columns[static.record])
+                found = ids(block.columns[static.record], static.record)
                 record = np.array([self.register.known(word) for word in found.words])[found.which]
                 for strip in strips.of(block):
                     self._strangers += int((strip.there & (record < 0)).sum())
@@ -125,7 +136,7 @@ class _Reading:
         """Reads the blocks that wait as one: a source may be of many thousand small files."""
         if self._waiting:
             numbers, blocks = zip(*self._waiting, strict=True)
-            self._waiting, self._rows_waiting = [], 0
+            self._waiting, self._rows_waiting, self._bytes_waiting = [], 0, 0
             try:
                 self._block(np.repeat(numbers, [len(block.row) for block in blocks]), joined(blocks))
             except CohortError as error:
@@ -143,6 +154,7 @@ class _Reading:
         if self.scale not in (None, read.scale):
             raise CohortError(f"column {columns.time!r} is of another type than in the files before; make them alike")
         self.scale = read.scale
+        self._see_zones(read, columns.time)
         self._see_origins(record, read, block)
         homeless = record < 0
         for name, strip in zip(self._value_columns(block), self.strips.of(block), strict=True):
@@ -163,11 +175,11 @@ class _Reading:
         if columns.record == FILE:
             numbers, which = np.unique(file, return_inverse=True)
             return np.array([self.register.record(self._stem(self.register.files[i])) for i in numbers])[which]
-        found = ids(block.columns[columns.record])
+        found = ids(block.columns[columns.record], columns.record)
         # The last word stands for null, which may be in no row.
         record = np.array([self.register.record(word) if word else -1 for word in found.words])[found.which]
         if columns.subject is not None:
-            self.register.see_subjects(record, ids(block.columns[columns.subject]))
+            self.register.see_subjects(record, ids(block.columns[columns.subject], columns.subject))
         return record
 
     def _stem(self, name: str) -> str:
@@ -187,21 +199,31 @@ class _Reading:
                 raise CohortError(
                     f"columns {time.column!r} and {columns.time!r} hold times of two types; make them alike"
                 )
+            self._see_zones(said, time.column)
             self.register.see_origins(record, said.time)
         if self._start is not None and columns.variable is not None:
             named = words(block.columns[columns.variable])
-            starts = np.array([bool(self._start.fullmatch(word)) for word in named.words])[named.which]
+            starts = np.array([self._start.fits(word) for word in named.words])[named.which]
             self.register.see_origins(record[starts], read.time[starts])
+
+    def _see_zones(self, read: Times, name: str) -> None:
+        """Raises CohortError where some timestamps say a zone and others do not: they cannot be told apart by hours."""
+        self._zoned |= read.zoned
+        if len(self._zoned) > 1:
+            raise CohortError(
+                f"column {name!r}: some times of this table say a zone and others do not; set zone under [time] to "
+                'that of the latter, for instance zone = "Europe/Berlin" or "UTC"'
+            )
 
     def _take(
         self, file: NDArray[np.int64], block: Block, record: NDArray[np.int64], time: NDArray[np.float64], strip: Strip
     ) -> NDArray[np.uint8]:
         """What can be read goes to the buckets, the rest is counted and refused: why, (N,), FINE where it is not."""
         there = strip.there & (record >= 0)
-        self._count(strip, there)
+        self._count(file, block, strip, there)
         rule = np.maximum(strip.rule, 0)
         target = np.where(strip.rule < 0, strip.rule, self._target[rule])
-        value = strip.numbers.value * self._factor[rule] + self._offset[rule] + 0.0
+        value = self._converted(strip.numbers.value, rule, there & (strip.rule >= 0))
         refusal = np.where(np.isfinite(value), strip.numbers.refusal, LineClass.NOT_FINITE).astype(np.uint8)
         # A fact about a patient needs no time; a reading does.
         refusal[np.isnan(time) & (target < len(self.mapping.variables))] = LineClass.BAD_TIME
@@ -215,10 +237,27 @@ class _Reading:
         self.buckets.add(**{name: c[kept] for name, c in columns.items()})
         return np.where(refused, refusal, FINE)
 
-    def _count(self, strip: Strip, there: NDArray[np.bool_]) -> None:
+    def _converted(
+        self, written: NDArray[np.float64], rule: NDArray[np.int64], there: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Values by their rules' factors and offsets; those in a rule's other unit by that one's."""
+        value = written * self._factor[rule] + self._offset[rule] + 0.0
+        for index, (name, mixed) in self._mixed.items():
+            hit = there & (rule == index) & (written >= mixed.low) & (written <= mixed.high)
+            value[hit] = written[hit] * mixed.factor + mixed.offset
+            self._other_unit[name] += int(hit.sum())
+        return value
+
+    def _count(self, file: NDArray[np.int64], block: Block, strip: Strip, there: NDArray[np.bool_]) -> None:
         self._ignored += int((strip.there & (strip.rule == Codes.IGNORED)).sum())
-        counts = np.bincount(strip.code.which[there & (strip.rule == Codes.UNKNOWN)], minlength=len(strip.code.words))
-        self._unknown.update({strip.code.words[i]: int(counts[i]) for i in np.flatnonzero(counts)})
+        rows = np.flatnonzero(there & (strip.rule == Codes.UNKNOWN))
+        which, first, counts = np.unique(strip.code.which[rows], return_index=True, return_counts=True)
+        self._unknown.update({strip.code.words[i]: n for i, n in zip(which.tolist(), counts.tolist(), strict=True)})
+        for i, row in zip(which.tolist(), rows[first].tolist(), strict=True):
+            code = strip.code.words[i]
+            if code not in self._first_unknown and len(self._first_unknown) < PLACED_CODES:
+                place = f"row {block.row[row]}" if strip.column is None else f"column {block.places[strip.column]}"
+                self._first_unknown[code] = f"{self.register.files[file[row]]}, {place}"
 
     def notes(self) -> Iterator[str]:
         """What was left out, in sentences."""
@@ -226,7 +265,7 @@ class _Reading:
         if unknown:
             yield (
                 f"{_values(sum(unknown.values()))} under {len(unknown):,} code{_s(len(unknown))} that the mapping does "
-                f"not name, and so not read: {_listed(unknown)}; map them, or list them under [ignore]"
+                f"not name, and so not read: {self._listed(unknown)}; map them, or list them under [ignore]"
             )
         if self._ignored:
             yield f"{_values(self._ignored)} under codes that the mapping ignores"
@@ -234,10 +273,23 @@ class _Reading:
             yield f"{_values(self._homeless)} in rows that name no record, and so of nobody"
         if self._strangers and self.mapping.static is not None:
             yield f"{_values(self._strangers)} in {self.mapping.static.source.name} of records that have no row"
+        for name, count in self._other_unit.items():
+            if count:
+                yield f"{_values(count)} of {name} taken to be in another unit, as mixed in the mapping says"
         if self._other_decimal:
             said = "comma: set decimal = ','" if self.mapping.decimal == "." else "point: set decimal = '.'"
             yield f"{_values(self._other_decimal)} not read, by the look numbers with a decimal {said} at the top"
         yield from self.unread.notes()
+
+    def _listed(self, counts: dict[str, int]) -> str:
+        """The most frequent codes: by name where the mapping or the schema knows it, else by where they stand first."""
+        named = []
+        for code, count in list(counts.items())[:NAMED_CODES]:
+            place = self._first_unknown.get(code)
+            called = self.strips.codes.shown(code) or (f"the one in {place}" if place else "one")
+            named.append(f"{called} ({count:,})")
+        more = len(counts) - NAMED_CODES
+        return "; ".join(named) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _problems(cohort: Cohort) -> Iterator[str]:
@@ -253,9 +305,3 @@ def _values(count: int) -> str:
 
 def _s(count: int) -> str:
     return "" if count == 1 else "s"
-
-
-def _listed(counts: dict[str, int]) -> str:
-    named = [f"{printable(code):.60} ({count:,})" for code, count in list(counts.items())[:NAMED_CODES]]
-    more = len(counts) - NAMED_CODES
-    return ", ".join(named) + (f" and {more:,} more" if more > 0 else "")

@@ -32,7 +32,7 @@ def number_of(label: str) -> int:
 
 def subject_of(label: str) -> int:
     """A subject's number, which others know it by: any whole number that 64 bits hold is itself."""
-    if re.fullmatch(r"-?[0-9]{1,19}", label) and -(2**62) < int(label) < NONE_YET.max:  # below: `described.patients`
+    if re.fullmatch(r"-?[0-9]{1,19}", label) and NONE_YET.min <= int(label) <= NONE_YET.max:
         return int(label)
     return number_of(label)
 
@@ -71,7 +71,7 @@ class Register:
 
         Raises CohortError where two subjects have one number.
         """
-        numbers = np.array([subject_of(word) for word in subject.words])
+        numbers = np.array([subject_of(word) for word in subject.words], dtype=np.int64)
         for number, word in zip(numbers.tolist(), subject.words, strict=True):
             if word and self._called.setdefault(number, word) != word:
                 raise CohortError(
@@ -114,7 +114,9 @@ class Register:
         return np.concatenate([*self._examples, np.empty(0, REFUSED)])
 
     def subjects(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lowest and highest subject number that the rows of each record say, (R,) both; NONE_YET where none does."""
+        """Lowest and highest subject number that the rows of each record say, (R,) both; the former is the higher one
+        where none does.
+        """
         return self._subject.whole(len(self.labels))
 
     def origins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
 from levyscreen.records.mapped.buckets import Buckets
+from levyscreen.records.mapped.fit import Fit
 from levyscreen.records.mapped.mapping import TIMESTAMP, Mapping
 from levyscreen.records.mapped.register import NONE_YET, REFUSED, Register, number_of
 from levyscreen.records.physionet2012 import EXAMPLES, Known, Part
@@ -29,9 +30,11 @@ _STARTS = "its rows say different times for hour 0"
 _SUBJECTS = "its rows name different subjects"
 
 
-def parts_of(mapping: Mapping, register: Register, buckets: Buckets, scale: tuple[float, float]) -> Iterator[Part]:
+def parts_of(
+    mapping: Mapping, register: Register, buckets: Buckets, scale: tuple[float, float], fit: Fit
+) -> Iterator[Part]:
     """A Part for each bucket, all of its records in it. Raises CohortError where two records have one number."""
-    known = _Records(mapping, register, scale)
+    known = _Records(mapping, register, scale, fit)
     seen: set[int] = set()
     for records, rows in buckets.each(len(register.labels)):
         part = known.part(records, rows)
@@ -64,8 +67,8 @@ class _Stays:
 class _Records:
     """What the register knows, made ready to be looked up by record."""
 
-    def __init__(self, mapping: Mapping, register: Register, scale: tuple[float, float]) -> None:
-        self.mapping, self.register, self.scale = mapping, register, scale
+    def __init__(self, mapping: Mapping, register: Register, scale: tuple[float, float], fit: Fit) -> None:
+        self.mapping, self.register, self.scale, self.fit = mapping, register, scale, fit
         self.count = 0
         self.refused, self.examples = register.counts(), register.examples()
         self.subject, self.other_subject = register.subjects()
@@ -77,6 +80,7 @@ class _Records:
         place = np.searchsorted(records, rows["record"])
         origin = self._origins(records, place, rows)
         hours = (rows["time"] - origin[place]) * self.scale[0] / self.scale[1]
+        self.fit.see(hours[(rows["target"] < len(self.mapping.variables)) & np.isfinite(hours)])
         stay, of, window = self._cut(len(records), place, hours, rows)
         since = hours - window[stay] * self.mapping.variables.horizon_hours
         hours = np.where(window[stay] > 0, np.maximum(since, 0), since)  # a rounding leads none out of its window
@@ -118,7 +122,7 @@ class _Records:
             return _NO_START
         if self.mapping.time.origin == "column" and self.last_origin[record] != self.origin[record]:
             return _STARTS
-        if self.subject[record] != NONE_YET.max and self.subject[record] != self.other_subject[record]:
+        if self.subject[record] < self.other_subject[record]:
             return _SUBJECTS
         return None
 
@@ -204,7 +208,8 @@ class _Records:
         facts = facts[np.lexsort((rows["value"][facts], time))][::-1]
         which = np.array(self.fact, dtype=np.int64)[rows["target"][facts] - len(self.mapping.variables)]
         found[stays.stay[facts], which] = rows["value"][facts]  # the last assignment, the first in time, stays
-        return found
+        first = np.maximum.accumulate(np.where(np.diff(stays.record, prepend=-1) != 0, np.arange(len(found)), 0))
+        return found[first]  # what is known of a record holds for each of its windows
 
     def _rejects(self, stays: _Stays, first: NDArray[np.int64]) -> NDArray[np.void]:
         """REFUSED, `record` being the stay: the first few rows of each stay and class that are not plain readings."""
@@ -224,7 +229,7 @@ class _Records:
 
     def _subjects(self, records: NDArray[np.int64]) -> list[int | None]:
         found: list[int | None] = self.subject[records].tolist()
-        for i in np.flatnonzero(self.subject[records] == NONE_YET.max).tolist():
+        for i in np.flatnonzero(self.subject[records] > self.other_subject[records]).tolist():  # none was said
             found[i] = self._own(self.register.labels[records[i]]) if self.mapping.windows else None
         return found
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, words
+from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, refuse_rounded, words
 from levyscreen.records.mapped.codes import Codes
 from levyscreen.records.mapped.mapping import FILE, Mapping
 from levyscreen.records.mapped.tables import Block
@@ -28,6 +28,7 @@ class Strip:
     rule: NDArray[np.int64]  # position in the mapping's rules, or Codes.UNKNOWN, Codes.IGNORED
     numbers: Numbers
     there: NDArray[np.bool_]  # False where a wide table has nothing
+    column: str | None = None  # of a wide table, the one that holds the numbers
 
 
 class Strips:
@@ -43,6 +44,7 @@ class Strips:
             assert columns.variable is not None  # see mapping
             assert columns.value is not None
             code = words(block.columns[columns.variable])
+            refuse_rounded(block.columns[columns.variable], columns.variable, code)
             code, rule = self._ruled(code, None if columns.unit is None else words(block.columns[columns.unit]))
             yield self._strip(code, rule, block.columns[columns.value], columns.value, False)
             return
@@ -86,10 +88,12 @@ class Strips:
         return Words(np.array([distinct[name] for name in names], np.int64)[which], [*distinct, ""]), rules[which]
 
     def _strip(self, code: Words, rule: NDArray[np.int64], column: pa.Array, name: str, wide: bool) -> Strip:
+        whose, every = name if wide else None, np.ones(len(rule), bool)
         if (rule < 0).all():  # whatever it holds, nobody reads it
-            return Strip(code, rule, _unread(len(rule)), _filled(column) if wide else np.ones(len(rule), bool))
-        found = self._with_texts(numbers(column, name, self.mapping.decimal), rule, code, column)
-        return Strip(code, rule, found, ~found.empty if wide else np.ones(len(rule), bool))
+            return Strip(code, rule, _unread(len(rule)), _filled(column) if wide else every, whose)
+        called = f"that {self.mapping.rules[rule.max()].name} is read from" if wide else repr(name)
+        found = self._with_texts(numbers(column, called, self.mapping.decimal), rule, code, column)
+        return Strip(code, rule, found, ~found.empty if wide else every, whose)
 
     def _with_texts(self, found: Numbers, rule: NDArray[np.int64], code: Words, column: pa.Array) -> Numbers:
         """Where a rule gives numbers to texts: by the value's text, else, where there is none, by the code's."""

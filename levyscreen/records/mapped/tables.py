@@ -6,37 +6,39 @@ Nothing here knows what a column means; it is read as it is, and every row keeps
 from __future__ import annotations
 
 import csv
-import difflib
 import gzip
-import io
 import os
 import re
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
-from levyscreen.records.archives import Stamp
+from levyscreen.records import quoting
+from levyscreen.records.archives import OWN_RESULTS, Stamp, is_document
+from levyscreen.records.mapped import stored
+from levyscreen.records.mapped.header import first_row
 from levyscreen.records.mapped.text import MOST_BYTES, Form, Lines, lines_of, may_hold_rows, of_several_lines
+from levyscreen.records.quoting import Bounded
 
 DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".psv": "|"}
 PARQUET = ".parquet"
 PACKED = ".gz"
-_VALUE = re.compile(r"^\s*[+-]?[0-9]+\s*$|[0-9][-/.:,][0-9]|[\r\n]")
+_VALUE = re.compile(r"^\s*[+-]?[0-9]*[.,]?[0-9]+\s*$|[0-9][-/.:,][0-9]|[\r\n]")
 BLOCK_BYTES = MOST_BYTES
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = stored.BLOCK_ROWS
+MOST_COLUMNS = 10_000
+MOST_MALFORMED = 100_000  # rows of a file; with more of them it is no table of that header
 MEDS_DATA = "data"
-DOCUMENTS = ("changelog", "citation", "license", "licence", "md5sums", "notice", "readme", "sha256sums")  # as .txt
 _RECORD = re.compile(r"[0-9]+\.txt")
 _AS_USUAL = Form()
 
@@ -54,8 +56,10 @@ class TableFile:
 class Block:
     """Some rows of one file."""
 
-    row: NDArray[np.int64]  # (N,) number of each: 1 is the header or, where there is none, the first row
+    row: NDArray[np.int64]  # (N,) number of each: 1 is the header or, where there is none, the first row; what was
+    # skipped above it is counted too
     columns: dict[str, pa.Array]  # (N,) each
+    places: dict[str, int] = field(default_factory=dict)  # of columns in the file, the first being 1
 
     def like(self, other: Block) -> bool:
         """Whether the two have the same columns of the same types."""
@@ -67,7 +71,7 @@ def joined(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     columns = {name: pa.concat_arrays([block.columns[name] for block in blocks]) for name in blocks[0].columns}
-    return Block(np.concatenate([block.row for block in blocks]), columns)
+    return Block(np.concatenate([block.row for block in blocks]), columns, blocks[0].places)
 
 
 def ending_of(name: str) -> str | None:
@@ -86,7 +90,7 @@ def is_table(path: Path) -> bool:
         return (ending_of(path.name) or ".txt") != ".txt" and os.path.isfile(path)
     if os.path.isdir(path / MEDS_DATA) and any((path / MEDS_DATA).rglob(f"*{PARQUET}")):
         return True
-    names = [name for name in listing(path) if not name.startswith(".") and not _is_document(name)]
+    names = [name for name in listing(path) if not name.startswith(".") and not is_document(name)]
     return not any(name.endswith(".txt") for name in names) and any(map(ending_of, names))
 
 
@@ -96,7 +100,7 @@ def may_be_tables(folder: Path) -> bool:
         return True
     if not os.path.isdir(folder):
         return False
-    names = [name for name in listing(folder) if not name.startswith(".") and not _is_document(name)]
+    names = [name for name in listing(folder) if not name.startswith(".") and not is_document(name)]
     return any(map(ending_of, names)) and not any(_RECORD.fullmatch(name) for name in names)
 
 
@@ -106,11 +110,6 @@ def listing(folder: Path) -> list[str]:
         return os.listdir(folder)
     except OSError as error:
         raise CohortError(f"{folder}: cannot be opened: {error.strerror}") from error
-
-
-def _is_document(name: str) -> bool:
-    """Whether a text is about the data beside it."""
-    return name.lower().removesuffix(".txt") in DOCUMENTS
 
 
 def folders_of_tables(path: Path) -> list[Path]:
@@ -142,7 +141,7 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
         found = [(path, str(path.relative_to(source))) for path in paths if path.is_file()]
     else:
         names = listing(source)
-        found = [(source / n, n) for n in names if os.path.isfile(source / n) and not _is_document(n)]
+        found = [(source / n, n) for n in names if os.path.isfile(source / n) and not is_document(n)]
     files = [
         TableFile(path, printable(name), ending_of(name) or "") for path, name in sorted(found, key=lambda f: f[1])
     ]
@@ -169,8 +168,8 @@ def passed_over(source: Path, kind: str) -> str | None:
     if kind == "meds" or not os.path.isdir(source):
         return None
     names = listing(source)
-    names = sorted(n for n in names if os.path.isdir(source / n) or not ending_of(n) or _is_document(n))
-    names = [name for name in names if not name.startswith(".") and not name.endswith(".toml")]
+    names = sorted(n for n in names if os.path.isdir(source / n) or not ending_of(n) or is_document(n))
+    names = [n for n in names if not n.startswith(".") and not n.endswith(".toml") and n != OWN_RESULTS]
     if not names:
         return None
     where, one = printable(source.resolve().name), printable(names[0])
@@ -198,7 +197,7 @@ def beginning(file: TableFile, size: int) -> bytes:
         with _opened(file.path) as stream:
             return stream.read(size)
     except (OSError, EOFError, zlib.error) as error:
-        raise CohortError(f"{file.path}: cannot be read as a {file.ending} table: {_first_line(error)}") from error
+        raise CohortError(f"{file.path}: cannot be read as a {file.ending} table: {quoting.reason(error)}") from error
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -216,8 +215,9 @@ class TableReader:
         self.within_fields = 0  # of the others
         self.first_within: int | None = None  # number of the first row of the latter
         self._delimiter = form.delimiter or DELIMITERS.get(file.ending, ",")
-        self._head = 0  # lines of the header
+        self._head = form.skip  # lines up to the end of the header
         self.columns = self._columns()
+        self.places = {name: place for place, name in enumerate(self.columns, 1)}
 
     def _columns(self) -> list[str]:
         parquet = self.file.ending == PARQUET
@@ -225,13 +225,15 @@ class TableReader:
             found = list(self._parquet().schema_arrow.names)
         else:
             found = self.first_row if self.form.header is None else list(self.form.header)
+        if len(found) > MOST_COLUMNS:
+            raise self._unreadable(Bounded(f"it has {len(found):,} columns, more than {MOST_COLUMNS:,}"))
         blank = [i for i, name in enumerate(found) if not name]
         for i in blank[1:]:
             found[i] = f"#{i + 1}"  # an exporter's further columns without a name are still counted
-        twice = sorted({name for name in found if found.count(name) > 1 and name})
-        if twice:
-            called = "a column" if not parquet and _may_be_values(found) else f"the column {twice[0]!r}"
-            raise CohortError(f"{self.file.path}: has {called} twice: rename one of them")
+        twice = next((name for name, count in Counter(found).items() if count > 1 and name), None)
+        if twice is not None:
+            where = quoting.places(i for i, name in enumerate(found, 1) if name == twice)
+            raise CohortError(f"{self.file.path}: its columns {where} have one name: rename one of them")
         return found
 
     @property
@@ -240,20 +242,29 @@ class TableReader:
         return [field.strip() for field in self._first_fields()]
 
     def require(self, names: Sequence[str]) -> None:
-        """Raises CohortError, with the nearest name there is, where a column is missing."""
+        """Raises CohortError, with the place of the nearest name there is, where a column is missing."""
         for name in names:
-            if name not in self.columns:
-                raise CohortError(f"{self.file.path}: has no column {name!r}; {self._columns_hint(name)}")
+            if name not in self.places:
+                raise CohortError(f"{self.file.path}: has no column {name!r:.80}; {self._columns_hint(name)}")
 
     def _columns_hint(self, name: str) -> str:
-        if _may_be_values(self.columns):
+        if self.columns[0].startswith("#"):
+            return "its first line begins with #: skip_lines in the mapping says how many stand above the header"
+        if self.file.ending != PARQUET and _may_be_values(self.columns):
             return "its first row looks like values: header in the mapping names the columns of a text without one"
-        near = difflib.get_close_matches(name, self.columns, 1)
-        return f"did you mean {near[0]!r}?" if near else f"it has {listed(self.columns)}"
+        near = quoting.nearest(name, self.columns)
+        if near is not None:
+            return f"the nearest name is that of its {near}: compare how the two are written"
+        return (
+            f"it has {quoting.columns(self.columns)}; compare the first row with the mapping, and see whether "
+            "delimiter and encoding are right"
+        )
 
     def blocks(self, names: Sequence[str]) -> Iterator[Block]:
         """The rows in order, with some of the columns. Raises CohortError where the file is damaged."""
         self.require(names)
+        wanted = set(names)
+        self._places = {name: place for name, place in self.places.items() if name in wanted}
         read = self._parquet_blocks if self.file.ending == PARQUET else self._text_blocks
         try:
             yield from read(list(names))
@@ -267,42 +278,39 @@ class TableReader:
         elif "straddl" in str(error):
             hint = "; where quotes in it are characters like any other, set quote = false"
         return CohortError(
-            f"{self.file.path}: cannot be read as a {self.file.ending} table: {_first_line(error)}{hint}"
+            f"{self.file.path}: cannot be read as a {self.file.ending} table: {quoting.reason(error)}{hint}"
         )
 
     # Parquet
 
-    def _parquet(self) -> pq.ParquetFile:
+    def _parquet(self) -> stored.pq.ParquetFile:
         try:
-            return pq.ParquetFile(self.file.path)
-        except (OSError, pa.ArrowException) as error:
+            return stored.opened(self.file.path)
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise self._unreadable(error) from error
 
     def _parquet_blocks(self, names: list[str]) -> Iterator[Block]:
         start = 1
-        for batch in self._parquet().iter_batches(BLOCK_ROWS, columns=names):
-            rows = np.arange(start, start + batch.num_rows)
-            yield Block(rows, {name: _stored(batch.column(batch.schema.get_field_index(name))) for name in names})
-            start += batch.num_rows
+        for columns in stored.batches(self._parquet(), names):
+            rows = np.arange(start, start + len(next(iter(columns.values()), ())))
+            yield Block(rows, columns, self._places)
+            start += len(rows)
 
     # Text
 
     def _first_fields(self) -> list[str]:
-        quoting: Literal[0, 3] = csv.QUOTE_NONE if self.form.quote is False else csv.QUOTE_MINIMAL
         try:
-            with _opened(self.file.path) as raw, io.TextIOWrapper(raw, self.form.encoding, newline="") as text:
-                rows = csv.reader(text, delimiter=self._delimiter, quoting=quoting)
-                first = next((row for row in rows if row), None)
-                self._head = rows.line_num
+            with _opened(self.file.path) as raw:
+                first, self._head = first_row(raw, self.form, self._delimiter)
         except (OSError, EOFError, zlib.error, ValueError, csv.Error) as error:
             raise self._unreadable(error) from error
         if not first:
             raise CohortError(f"{self.file.path}: is empty; a table has a header, or the mapping gives one")
-        return [first[0].removeprefix("\ufeff"), *first[1:]]
+        return first
 
     def _text_blocks(self, names: list[str]) -> Iterator[Block]:
         """Rows up to the first quote, each of which is a line, and then the others."""
-        before = 0 if self._head == 0 else 1  # rows with a number
+        start = before = self.form.skip + (1 if self.form.header is None else 0)  # rows with a number
         with _opened(self.file.path) as raw:
             lines = Lines(raw, self.form.encoding)
             lines.skip(self._head)
@@ -311,7 +319,7 @@ class TableReader:
             before = yield from self._rows(lines, names, before, quoted=False)
             lines.go_on()
             before = yield from self._rows(lines, names, before, quoted=True)
-        within = lines.count - (before - min(self._head, 1))
+        within = lines.count - (before - start)
         self.swallowed = min(self.swallowed, within)  # the text may end in a field that is open, after a line end
         self.within_fields = within - self.swallowed
 
@@ -323,10 +331,12 @@ class TableReader:
 
         def skip(row: pa.csv.InvalidRow) -> str:
             skipped.append(row.number + before)
+            if len(skipped) > max(MOST_MALFORMED, row.number / 2):
+                return "error"
             self.swallowed += sum(map(bool, lines_of(row.text.encode())[1:]))
             return "skip"
 
-        place = {name: str(self.columns.index(name)) for name in names}
+        place = {name: str(self.places[name] - 1) for name in names}
         # Where a field may go on over lines, all are read: one that nobody needs may have swallowed rows as well.
         every = [str(i) for i in range(len(self.columns))]
         reader = pyarrow.csv.open_csv(
@@ -352,7 +362,7 @@ class TableReader:
             fine = self._looked_at(batch, row) if quoted else None
             kept = batch if fine is None else batch.filter(pa.array(fine))
             columns = {name: kept.column(kept.schema.get_field_index(i)) for name, i in place.items()}
-            yield Block(row if fine is None else row[fine], columns)
+            yield Block(row if fine is None else row[fine], columns, self._places)
         self.malformed += skipped
         return before + start + len(skipped)
 
@@ -376,11 +386,6 @@ class TableReader:
         return fine
 
 
-def _stored(column: pa.Array) -> pa.Array:
-    """A column of an extension type, such as JSON or UUID, as what it is stored as."""
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
-
-
 def _numbers(start: int, count: int, skipped: Sequence[int], before: int) -> NDArray[np.int64]:
     """Numbers of the valid rows start:start + count after those `before`, what was skipped having numbers too."""
     place = np.arange(start, start + count) + before + 1
@@ -388,15 +393,6 @@ def _numbers(start: int, count: int, skipped: Sequence[int], before: int) -> NDA
     return place + np.searchsorted(gone, place, "right")
 
 
-def listed(columns: Sequence[str]) -> str:
-    """Names of columns, for a message; not those that may be a patient's values, of a text without a header."""
-    return "columns whose names look like values" if _may_be_values(columns) else ", ".join(columns[:12])
-
-
 def _may_be_values(names: Sequence[str]) -> bool:
     """Whether a first row may be a patient's, and so is not to be shown: it holds numbers, times or line ends."""
     return any(_VALUE.search(name) for name in names)
-
-
-def _first_line(error: Exception) -> str:
-    return printable((str(error).splitlines() or [type(error).__name__])[0][:200])

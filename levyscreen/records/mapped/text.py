@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from levyscreen.records.quoting import Bounded
+
 QUOTE = b'"'
 MOST_BYTES = 4 << 20  # of a row, and of what is read at once
 _CHUNK = 1 << 20
@@ -33,17 +35,19 @@ class Form:
     delimiter: str | None = None  # by default by the file's ending
     quote: bool | None = None  # whether " quotes a field; None: yes, but a field that may hold rows is refused
     encoding: str = "utf-8"
+    skip: int = 0  # lines above the header
 
 
 class Lines(io.RawIOBase):
     """A stream of bytes in UTF-8 that counts the lines with something in them, as rows of a text would be.
 
     It may stop before the line of the first quote, to go on when told so. Holds a few chunks at a time. Raises
-    ValueError for bytes that are not of the encoding, and for a line of more than MOST_BYTES before a quote.
+    ValueError for bytes that are not of the encoding, and Bounded for more than MOST_BYTES of one line before a quote,
+    or of empty lines one after the other.
     """
 
     def __init__(self, stream: BinaryIO, encoding: str) -> None:
-        self.count = 0
+        self.count = self._empty = 0
         plain = codecs.lookup(encoding).name in _AS_IT_IS
         self._decoder = None if plain else codecs.getincrementaldecoder(encoding)()
         self._stream, self._last = stream, b"\n"
@@ -106,6 +110,9 @@ class Lines(io.RawIOBase):
         self._ended = not data
         if self._decoder is not None:
             data = self._decoder.decode(data, self._ended).encode()
+        self._empty = 0 if data.strip(b"\r\n") else self._empty + len(data)
+        if self._empty > MOST_BYTES:
+            raise Bounded(f"it has more than {MOST_BYTES >> 20} MB of empty lines one after the other")
         if self._looking:
             self._look(data)
         else:
@@ -124,7 +131,7 @@ class Lines(io.RawIOBase):
         self._ready += data[:end]
         self._tail = data[end:]
         if len(self._tail) > MOST_BYTES + _CHUNK:
-            raise ValueError(f"a line is longer than {MOST_BYTES >> 20} MB")
+            raise Bounded(f"a line is longer than {MOST_BYTES >> 20} MB")
 
 
 # Fields of several lines --------------------------------------------------------------------------------------------

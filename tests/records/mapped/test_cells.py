@@ -7,11 +7,30 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from levyscreen.records.mapped.cells import clock_seconds, microseconds, numbers, times, words
+from levyscreen.records.mapped.cells import judge, numbers, words
 from levyscreen.records.mapped.mapping import Time
+from levyscreen.records.mapped.times import clock_seconds, microseconds, times
 
+TEXTS = st.one_of(
+    st.text(max_size=12),
+    st.text("0123456789+-.,eE _ ", max_size=24),
+    st.floats().map(str),
+    st.integers().map(str),
+    st.from_regex(r"-?[0-9]{1,17}([.,][0-9]{0,17})?", fullmatch=True),
+)
 STAMPS = Time("timestamp", (1.0, 3.6e9), None, "first", None, None)
+
+
+@given(st.lists(TEXTS, min_size=1), st.sampled_from(".,"))
+def test_numbers_at_once_are_those_judged_one_by_one(texts, decimal):
+    column = pa.array(texts)
+    found, coded = numbers(column, "value", decimal), words(column)
+    one_by_one = [judge(coded.words[which], decimal) for which in coded.which.tolist()]
+    assert list(zip(found.value.tolist(), found.refusal.tolist(), strict=True)) == one_by_one
+    assert not np.signbit(found.value[found.value == 0]).any()
 
 
 def test_timestamps_at_once_are_those_read_one_by_one():

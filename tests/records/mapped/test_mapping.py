@@ -157,9 +157,7 @@ def test_only_a_star_is_a_pattern():
 
 def test_a_code_that_fits_two_patterns_is_an_error():
     codes = Codes(parsed(WHOLE.replace('"temp_c"', '"*left"')))
-    with pytest.raises(
-        CohortError, match=r"the code 'HR left' fits the patterns of HR and Temp; give it to one by name"
-    ):
+    with pytest.raises(CohortError, match=r"one code fits the patterns of HR and Temp: make them narrower, or give it"):
         codes.rule("HR left")
 
 

@@ -10,12 +10,14 @@ from tests.records.mapped.small_table import column, read, written
 from tests.records.record_files import counts
 
 
-def test_codes_that_are_not_mapped_are_counted_by_record_and_named_in_a_note(tmp_path):
+def test_unmapped_codes_are_counted_by_record_and_a_note_gives_their_known_names_or_else_their_places(
+    tmp_path,
+):
     found = read(tmp_path, [(1, 0, "HR", 80), (1, 1, "GCS", 15), (1, 2, "GCS", 14), (2, 0, "Hb", 9), (2, 1, "note", 1)])
     assert column(found, "n_unknown_parameter") == [2, 1]
     assert found.notes == (
-        "3 values under 2 codes that the mapping does not name, and so not read: GCS (2), Hb (1); map them, or list "
-        "them under [ignore]",
+        "3 values under 2 codes that the mapping does not name, and so not read: GCS (2); the one in t.csv, row "
+        "5 (1); map them, or list them under [ignore]",
         "1 value under codes that the mapping ignores",
     )
     assert found.rejects.to_pylist() == [

@@ -61,11 +61,11 @@ def test_a_value_is_read_by_the_factor_of_its_own_unit_and_one_of_no_rules_unit_
     assert found.records.column("n_blank_parameter").to_pylist() == [1]
 
 
-def test_what_no_rule_takes_is_named_with_its_unit_and_what_no_rule_names_without(tmp_path):
+def test_what_no_rule_takes_is_named_with_its_unit_and_what_no_rule_names_by_its_place(tmp_path):
     (note,) = read_cohort(written(tmp_path, ROWS), cache=False).notes
     assert note == (
-        "5 values under 4 codes that the mapping does not name, and so not read: new (2), glu [g/L] (1), "
-        "glu [no unit] (1), K+ [mg/dL] (1); map them, or list them under [ignore]"
+        "5 values under 4 codes that the mapping does not name, and so not read: the one in t.csv, row 11 (2); "
+        "glu [g/L] (1); glu [no unit] (1); the one in t.csv, row 7 (1); map them, or list them under [ignore]"
     )
 
 
@@ -132,5 +132,5 @@ def test_a_wide_table_has_no_unit_column():
 
 
 def test_a_unit_column_that_is_not_there_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(CohortError, match=r"t\.csv: has no column 'uon'; did you mean 'uom'\?"):
+    with pytest.raises(CohortError, match=r"t\.csv: has no column 'uon'; the nearest name is that of its column 5"):
         read_cohort(written(tmp_path, ROWS, TOLD.replace('"uom"', '"uon"')), cache=False)
