@@ -21,12 +21,12 @@ screen: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(COHORT)
 
-# pytest comes last: its closing line is the verdict.
+# pytest comes last: its closing line is the verdict. Two processes, each with whole modules, which share what they fit.
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults

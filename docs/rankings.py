@@ -14,7 +14,7 @@ HEAD = "| what ranks | passes | seeds | error | AUSE | Spearman by patient | fla
 ROWS = {
     "disagreement": "disagreement",
     "deviation": "deviation",
-    "rich": "all signals read together, `calibrate --rich`",
+    "rich": "all signals read together by a small network",
     "dropout": "Monte Carlo dropout",
     "ensemble": "spread of five networks",
     "softmax-dispersion": "spread of a softmax layer's values",
@@ -43,7 +43,9 @@ def rankings(calibrated: bool) -> str:
             (cells["cohort", name, f"{kind}patient_spearman"], _two),
             (cells["cohort", name, f"{kind}patient_flagged_decile_excess"], _percent),
         )
-        said = f"{title}, what ranks by default" if calibrated and name == "deviation" else title
+        said = (
+            f"{title}, what ranks by default in the paper's protocol" if calibrated and name == "deviation" else title
+        )
         found = [said, str(ESTIMATORS[name].passes), f"{figures[0][0].seeds:.0f}"]
         for row, shown in figures:
             paper = "" if calibrated or math.isnan(row.paper_mean) else f" ({shown(row.paper_mean, row.paper_std)})"

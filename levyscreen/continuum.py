@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +17,20 @@ import numpy as np
 
 from levyscreen import machine
 from levyscreen.errors import LevyscreenError, UsageError
+from levyscreen.names import counted
 from levyscreen.pending import undoing
 from levyscreen.records.cohort import WINDOW_RECORDS
-from levyscreen.temporaries import folder_beside, sweep
-from levyscreen.timeline import WINDOW, Asker, ContinuumSettings, Writer, timelines
+from levyscreen.temporaries import folder_beside, private_folder, sweep
+from levyscreen.timeline import Asker, ContinuumSettings, Writer, timelines
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from levyscreen.records.cohort import Cohort
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.store import Model
+
+NOT_WANTED = "not asked for"
 
 __all__ = ["ContinuumSettings", "Written", "continuum"]
 
@@ -36,8 +42,13 @@ class Written:
     folder: Path
     rows: int
     records: int
-    skipped: int  # records with too few readings to be asked
+    left_out: dict[str, int]  # how many records are not in it, by the reason
     timing: dict[str, Any]
+
+    @property
+    def skipped(self) -> int:
+        """Records that are not in it."""
+        return sum(self.left_out.values())
 
 
 def continuum(
@@ -69,7 +80,7 @@ def continuum(
         **model.provenance(),
         "interval": asker.calibration.signal,
     }
-    computing, writing = _stream(asker, selection.windows(), folder, provenance, done)
+    computing, writing = _stream(asker, selection.windows(asker.window), folder, provenance, done)
     queries = selection.taken * len(asker.variable) * settings.grid
     timing = {
         "compute_s": computing,
@@ -82,7 +93,7 @@ def continuum(
         "bytes": sum(p.stat().st_size for p in folder.glob("part-*.parquet")),
         **machine.describe(device),
     }
-    return Written(folder, queries, selection.taken, selection.skipped, timing)
+    return Written(folder, queries, selection.taken, dict(selection.left_out), timing)
 
 
 def _stream(
@@ -96,7 +107,7 @@ def _stream(
     aside = folder.with_name(f".{folder.name}.old")  # a known name: what a kill between the two renames left there
     computing = 0.0
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.parent)
         sweep(folder.parent)
         _put_back(folder, aside)
         with folder_beside(folder) as temporary, undoing(lambda: _put_back(folder, aside)):
@@ -144,21 +155,36 @@ class _Selection:
             if len(unknown):
                 raise UsageError(f"{len(unknown)} of the records asked for are not in the cohort")
         self.taken = 0
-        self.skipped = 0  # with too few readings, or more than `most`
+        self.left_out: Counter[str] = Counter()
 
-    def windows(self) -> Iterator[Readings]:
-        """WINDOW records each. Raises UsageError if there is none at all."""
+    def windows(self, size: int) -> Iterator[Readings]:
+        """`size` records each. Raises UsageError if there is none at all."""
         least = self.model.preprocessor.protocol.min_readings
         for _, part in self.cohort.windows(WINDOW_RECORDS):
             readings = self.model.preprocessor.apply(part)
-            enough = (readings.lengths >= least) & (readings.record_id >= 0)
-            if self.most is not None:
-                enough &= readings.lengths <= self.most
-            wanted = True if self.wanted is None else np.isin(readings.record_id, self.wanted)
-            rows = np.flatnonzero(wanted & enough)
+            left = self._why_not(part, readings, least)
+            if self.wanted is not None:
+                left[~np.isin(readings.record_id, self.wanted)] = NOT_WANTED
+            rows = np.flatnonzero(left == "")
             self.taken += len(rows)
-            self.skipped += int((wanted & ~enough).sum())
-            for first in range(0, len(rows), WINDOW):
-                yield readings.take(rows[first : first + WINDOW])
+            self.left_out.update(why for why in left.tolist() if why and why != NOT_WANTED)
+            for first in range(0, len(rows), size):
+                yield readings.take(rows[first : first + size])
         if not self.taken:
-            raise UsageError("no record has enough readings to be asked")
+            found = ", ".join(f"{counted(count, 'record')} {why}" for why, count in self.left_out.items())
+            raise UsageError(f"no record can be asked: {found or 'there is none'}")
+
+    def _why_not(self, part: Cohort, readings: Readings, least: int) -> NDArray[np.object_]:
+        """Why each record of a part is not asked, (R,); "" where it is."""
+        unreadable = np.asarray(part.records.column("problem").is_valid()) | (readings.record_id < 0)
+        most = readings.lengths.max(initial=0) if self.most is None else self.most
+        return np.select(
+            [unreadable, readings.lengths == 0, readings.lengths < least, readings.lengths > most],
+            [
+                "not readable as a record",
+                "without a reading that the model knows",
+                f"with fewer than {least} readings",
+                f"with more than {most} readings, the most for the protocol",
+            ],
+            "",
+        ).astype(object)

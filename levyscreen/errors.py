@@ -11,9 +11,23 @@ LevyscreenError
 
 from __future__ import annotations
 
+MOST_CHARACTERS = 2_000
+
+
+def shortened(text: str) -> str:
+    """The text, or as much of its two ends as a message may have."""
+    half = MOST_CHARACTERS // 2
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} [...] {text[-half:]}"
+
 
 class LevyscreenError(Exception):
-    """Root of every error that levyscreen raises on purpose; its text says what was wrong, where, and what to do."""
+    """Root of every error that levyscreen raises on purpose; its text says what was wrong, where, and what to do.
+
+    The text is of bounded length, and quotes nothing of a patient's file (records/quoting.py).
+    """
+
+    def __init__(self, text: str = ""):
+        super().__init__(shortened(text))
 
 
 class UsageError(LevyscreenError):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,32 @@ import pyarrow as pa
 from levyscreen.temporaries import replacing
 
 SEAL = "digest"
+MOST_TEXT = 64 << 20  # characters of a file that is read as a whole
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes UTF-8 text."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+def read_text(path: Path, encoding: str = "utf-8") -> str:
+    """A file's text. Raises OSError also where it is longer than any file of ours."""
+    with path.open(encoding=encoding) as file:
+        text = file.read(MOST_TEXT + 1)
+    if len(text) > MOST_TEXT:
+        raise OSError(errno.EFBIG, f"longer than {MOST_TEXT >> 20} MB")
+    return text
 
 
-def write_private(path: Path, text: str) -> None:
-    """Writes UTF-8 text that only the file's owner may read, from its first byte on."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with replacing(path) as temporary, os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-        file.write(text.encode())
+def write_text(path: Path, text: str, shared: bool = True) -> None:
+    """Writes UTF-8 text; `shared` as of `temporaries.replacing`."""
+    with replacing(path, shared) as temporary:
+        temporary.write_bytes(text.encode())
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Writes strict JSON, indented."""
-    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+def write_json(path: Path, data: Any, shared: bool = True) -> None:
+    """Writes strict JSON, indented; `shared` as of `temporaries.replacing`."""
+    write_text(path, json_bytes(data).decode(), shared)
+
+
+def json_bytes(data: Any) -> bytes:
+    """What `write_json` writes."""
+    return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
 
 
 def sealed(data: dict[str, Any]) -> dict[str, Any]:
@@ -53,6 +61,11 @@ def with_provenance(table: pa.Table, provenance: dict[str, Any]) -> pa.Table:
     return table.replace_schema_metadata((table.schema.metadata or {}) | footer(provenance))
 
 
+def with_run(provenance: dict[str, Any]) -> dict[str, Any]:
+    """The provenance with `run`, which two screenings share that differ in nothing of it."""
+    return provenance | {"run": _digest_of(provenance)}
+
+
 def footer(provenance: dict[str, Any]) -> dict[bytes, bytes]:
     """Footer metadata: under our own name, and under the one that pandas reads attrs from."""
     text = json.dumps(provenance, sort_keys=True).encode()
@@ -71,10 +84,10 @@ def read_footer(path: Path) -> dict[str, Any]:
 
 
 def write_parquet(path: Path, table: pa.Table, provenance: dict[str, Any]) -> None:
-    """Writes one zstd Parquet file."""
+    """Writes one zstd Parquet file, for its owner alone."""
     import pyarrow.parquet as pq
 
-    with replacing(path) as temporary:
+    with replacing(path, shared=False) as temporary:
         pq.write_table(with_provenance(table, provenance), temporary, compression="zstd", write_page_checksum=True)
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from levyscreen.records.cohort import Cohort
-    from levyscreen.records.preprocessor import Preprocessor, Readings
+    from levyscreen.records.preprocessor import Preprocessor
+    from levyscreen.records.readings import Readings
     from levyscreen.store import Model
     from levyscreen.variables import Variable
 
@@ -122,8 +123,8 @@ def _record(cohort: Cohort, model: Model, record_id: int) -> Readings:
 
 
 def most_read(record: Readings, preprocessor: Preprocessor) -> tuple[str, ...]:
-    """Names of the variables that one record has the most readings of, PANELS at most."""
-    count = np.bincount(record.variable, minlength=len(preprocessor.variables))
+    """Names of the variables that one record has the most readings of, PANELS at most; none that never varies."""
+    count = np.bincount(record.variable[record.may_be_target], minlength=len(preprocessor.variables))
     most = np.argsort(-count, kind="stable")[:PANELS]
     return tuple(preprocessor.variables.names[i] for i in most if count[i])
 

@@ -63,10 +63,10 @@ SCORES = pa.schema(
         pa.field("record_id", pa.int64()),  # null: the file names none
         pa.field("status", pa.string()),  # one of STATUSES
         pa.field("n_readings", pa.int32()),  # that the model keeps
-        pa.field("n_context", pa.int32()),
-        pa.field("n_hidden", pa.int32()),  # targets asked; 0 unless scored
-        # Null from here on unless scored; means over the record's hidden targets.
-        pa.field("uncertainty", pa.float32()),  # the ranking signal; high means distrust
+        pa.field("n_context", pa.int32()),  # left to the model in each masking
+        pa.field("n_hidden", pa.int32()),  # held-out targets of all maskings; 0 unless scored
+        # Null from here on unless scored; means over the record's held-out targets.
+        pa.field("uncertainty", pa.float32()),  # the ranking signal; calibrated, the expected |error| in z units
         pa.field("deviation", pa.float32()),  # z units of the prediction
         pa.field("disagreement", pa.float32()),
         pa.field("evidence", pa.float32()),  # low means that little was found
@@ -81,9 +81,10 @@ SCORES = pa.schema(
     ]
 )
 # too_few: under 20 readings, repetitions not counted, or under 14 left where more is hidden than usual, and no
-# uncertainty is claimed; non_finite: the model's answer was not a number; too_many: over 512, which the paper's
+# uncertainty is claimed; degenerate: far fewer variables, times, values or changes than training records have, as of a
+# stuck sensor; non_finite: the model's answer was not a number; too_many: over 512, which the paper's
 # protocol leaves out and ours never does.
-STATUSES = ("unreadable", "empty", "too_few", "non_finite", "too_many", "scored")
+STATUSES = ("unreadable", "empty", "too_few", "degenerate", "non_finite", "too_many", "scored")
 REASONS = ("conflict", "thin_evidence", "both")
 
 # For tools of MEDS, a row for each scored record. The first three are MEDS's label schema, in which nothing is null.
@@ -96,7 +97,7 @@ MEDS_SCORES = pa.schema(
     ]
 )
 
-# A row for each hidden target; values and interval in the variable's unit.
+# A row for each held-out target; values and interval in the variable's unit.
 QUERIES = pa.schema(
     [
         pa.field("record_id", pa.int64()),
@@ -111,6 +112,7 @@ QUERIES = pa.schema(
         pa.field("disagreement", pa.float32()),
         pa.field("evidence", pa.float32()),
         pa.field("sigma_hat", pa.float32()),
+        pa.field("flagged", pa.bool_()),  # the least trusted tenth of these rows, or the share of --flag
     ]
 )
 

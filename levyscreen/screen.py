@@ -1,4 +1,4 @@
-"""Patient trust: hide some readings of each record, ask the model for them, rank the records by its own doubt."""
+"""Patient trust: hold out some readings of each record, ask the model for them, rank records by its uncertainty."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.questions import SIGNALS, TOKENS, Answers, ask
 from levyscreen.reasons import Explainer
 from levyscreen.records.cohort import WINDOW_RECORDS
-from levyscreen.records.hiding import hidden_count, hide
+from levyscreen.records.hiding import fold_count, hidden_count, hide, targets_of
+from levyscreen.records.information import lacking
 from levyscreen.types import Batch
 
 if TYPE_CHECKING:
@@ -24,19 +25,30 @@ if TYPE_CHECKING:
 
     from levyscreen.calibrate.scores import Floats
     from levyscreen.records.cohort import Cohort
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.store import Model
+
+
+FOLDS = 3
 
 
 @dataclass(frozen=True)
 class ScreenSettings:
-    """What is hidden, what ranks, who is flagged."""
+    """What is held out, what ranks, who is flagged."""
 
     hide: float = 0.3
     seed: int = 0
-    flag: float = 0.1  # fraction of the scored records, the least trusted
+    flag: float = 0.1  # fraction of the scored records, and of the held-out readings: the least trusted
     signal: str | None = None  # "calibrated" or a name of SIGNALS; by default calibrated where the model is
     tokens: int = TOKENS
+    # Disjoint maskings, each a pass: three, or as many as `hide` leaves room for; one by the paper's protocol.
+    folds: int | None = None
+
+    def folds_of(self, model: Model) -> int:
+        """Maskings of a model's screening."""
+        if self.folds is not None:
+            return self.folds
+        return 1 if model.preprocessor.protocol.name == "paper" else min(FOLDS, fold_count(self.hide))
 
     def __post_init__(self) -> None:
         if not 0 < self.hide < 1:
@@ -45,6 +57,11 @@ class ScreenSettings:
             raise UsageError(f"a seed must lie between 0 and 2^63 - 1, got {self.seed}")
         if not 0 < self.flag <= 1:
             raise UsageError(f"the flagged fraction must lie in (0, 1], got {self.flag}")
+        if self.folds is not None and not 1 <= self.folds <= fold_count(self.hide):
+            raise UsageError(
+                f"{self.folds} disjoint maskings of {self.hide:g} do not fit into a record: --folds takes 1 to "
+                f"{fold_count(self.hide)} here"
+            )
 
 
 @dataclass(frozen=True)
@@ -60,11 +77,11 @@ class Screening:
 
 @dataclass(frozen=True)
 class Subjects:
-    """The cohort as the model sees it, and what is hidden of the records that will be scored."""
+    """The cohort as the model sees it, and what is held out of the records that will be scored."""
 
     readings: Readings
     status: NDArray[np.object_]  # (R,)
-    hidden: NDArray[np.bool_]  # (N,), nothing hidden of a record that is not scored
+    maskings: tuple[NDArray[np.bool_], ...]  # (N,) each, disjoint; nothing is held out of a record that is not scored
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -81,7 +98,7 @@ def screen(
     beside: Callable[[Sequence[tuple[Batch, Answers]]], None] | None = None,
     most_readings: int | None = None,
 ) -> Screening:
-    """One deterministic pass over the cohort; a row of scores for each of its records, none missing.
+    """A deterministic pass over the cohort for each masking; a row of scores for each of its records, none missing.
 
     The cohort is gone through a few thousand records at a time. `beside` sees the batches of each such window with
     their answers, `record` being the row in the cohort, for what is compared on them. Records over `most_readings`
@@ -99,11 +116,12 @@ def screen(
         collector.begin(first, subjects)
         preparing += time.perf_counter() - began
         answered = []
-        for batch, answers in ask(model.network, subjects.readings, subjects.hidden, device, settings.tokens, done):
-            collector.add(answers)
-            if beside is not None:
-                in_cohort = replace(answers, record=answers.record + first)
-                answered.append((replace(batch, record=batch.record + first), in_cohort))
+        for masking in subjects.maskings:
+            for batch, answers in ask(model.network, subjects.readings, masking, device, settings.tokens, done):
+                collector.add(answers)
+                if beside is not None:
+                    in_cohort = replace(answers, record=answers.record + first)
+                    answered.append((replace(batch, record=batch.record + first), in_cohort))
         if beside is not None:
             began = time.perf_counter()
             beside(answered)
@@ -117,19 +135,20 @@ def screen(
         "hide": settings.hide,
         "seed": settings.seed,
         "flag": settings.flag,
+        "folds": settings.folds_of(model),
         "device": device.type,
         **model.provenance(),
     }
     timing = {
         "prepare_s": preparing,
         "compute_s": computing,
-        "passes": 1,
+        "passes": settings.folds_of(model),
         "queries": int(collector.count.sum()),
         "records": int((collector.status == "scored").sum()),
         **machine.describe(device),
     }
     scores.attrs.update(provenance)
-    return Screening(scores, collector.query_frame(), signal, provenance, timing)
+    return Screening(scores, collector.query_frame(settings.flag), signal, provenance, timing)
 
 
 def ranking_signal(model: Model, asked: str | None) -> str:
@@ -149,23 +168,26 @@ def ranking_signal(model: Model, asked: str | None) -> str:
 
 
 def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | None = None) -> Subjects:
-    """Cleans the cohort, says who can be scored, and hides floor(hide n) readings of each of those.
+    """Cleans the cohort, says who can be scored, and holds out floor(hide n) readings of each of those in each masking.
 
-    Where more is hidden than the protocol does, a record must have the more readings: what is left is to be as much.
-    Else those with next to no context, of which the model does not know how wrong it is, would look the most trusted.
+    Where more is held out than by the protocol, a record must have the more readings: what is left is to be as much.
+    Else those with next to no context, of which the model does not know how wrong it is, would look the most trusted;
+    and so would those that say one thing again and again, which are degenerate (records/information.py).
     """
     readings, protocol = model.preprocessor.apply(cohort), model.preprocessor.protocol
     n, least = readings.lengths, protocol.min_readings
     left, left_least = readings.lengths * (1 - settings.hide), least * (1 - protocol.hide)
-    few = (readings.lengths < least) | (left < left_least) | (hidden_count(n, settings.hide) == 0)
+    few = (readings.lengths < least) | (left < left_least) | (hidden_count(targets_of(readings), settings.hide) == 0)
     status = np.full(len(readings), "scored", dtype=object)
+    status[lacking(readings, model.preprocessor.least)] = "degenerate"
     status[few] = "too_few"
     status[n == 0] = "empty"
     if most is not None:
         status[n > most] = "too_many"
     status[np.asarray(cohort.records.column("problem").is_valid())] = "unreadable"
-    hidden = hide(readings, settings.hide, settings.seed)
-    return Subjects(readings, status, hidden & np.repeat(status == "scored", n))
+    scored, folds = np.repeat(status == "scored", n), settings.folds_of(model)
+    maskings = (hide(readings, settings.hide, settings.seed, fold=fold) & scored for fold in range(folds))
+    return Subjects(readings, status, tuple(maskings))
 
 
 class _Collector:
@@ -182,6 +204,7 @@ class _Collector:
         self.sums = {name: np.zeros(records) for name in self.MEANS}
         self.bounded = np.zeros(records, dtype=np.int64)  # targets with a finite interval: rare variables have none
         self.window = slice(0, 0)
+        self.maskings = 1
         self.explainer = Explainer(records, model.preprocessor.variables.names)
         self.parts: list[pd.DataFrame] | None = [] if with_queries else None
 
@@ -191,6 +214,7 @@ class _Collector:
         self.record_id[self.window] = subjects.readings.record_id
         self.readings[self.window] = subjects.readings.lengths
         self.status[self.window] = subjects.status
+        self.maskings = len(subjects.maskings)
 
     def add(self, answers: Answers) -> None:
         """Takes in a batch's answers, `record` being the place in the window."""
@@ -219,7 +243,7 @@ class _Collector:
         if self.signal != "calibrated":
             return answers.signal(SIGNALS[self.signal])
         assert scale is not None  # see ranking_signal
-        return scale
+        return self.model.require_calibration().expected_error(scale, answers.variable)
 
     def _half_width(self, answers: Answers, scale: Floats | None) -> Floats:
         calibration = self.model.calibration
@@ -244,13 +268,17 @@ class _Collector:
             }
         )
 
-    def query_frame(self) -> pd.DataFrame | None:
+    def query_frame(self, flag: float) -> pd.DataFrame | None:
+        """A row for each held-out reading; the least trusted fraction `flag` of them is flagged."""
         if self.parts is None:
             return None
         if not self.parts:  # no record could be asked
             return schema.QUERIES.empty_table().to_pandas()
         frame = pd.concat(self.parts, ignore_index=True)
-        return frame.sort_values(["record_id", "variable", "time_hours"], kind="stable", ignore_index=True)
+        frame = frame.sort_values(["record_id", "variable", "time_hours"], kind="stable", ignore_index=True)
+        worst = np.argsort(-frame["uncertainty"].to_numpy(), kind="stable")[: max(1, round(flag * len(frame)))]
+        frame["flagged"] = np.isin(np.arange(len(frame)), worst)
+        return frame
 
     def frame(self) -> pd.DataFrame:
         """A row for each record in the cohort's order, not yet ranked."""
@@ -265,7 +293,7 @@ class _Collector:
                 "record_id": pd.array(np.where(record_id < 0, 0, record_id), dtype="Int64"),
                 "status": status,
                 "n_readings": n.astype(np.int32),
-                "n_context": (n - self.count).astype(np.int32),
+                "n_context": (n - self.count // self.maskings).astype(np.int32),
                 "n_hidden": self.count.astype(np.int32),
                 **{name: values.astype(np.float32) for name, values in means.items()},
             }

@@ -1,56 +1,117 @@
 """What a process writes before it is whole: under a temporary name, which no end of the process leaves for long.
 
 A failure removes it at once, a stopped command (cli/entry.py) as it ends, and after a kill the next write beside it.
+Names are random and files new, so that nobody can lay a link where one will be. A temporary is locked while its process
+lives, whatever the process is called and in whatever container it runs.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import re
+import secrets
 import shutil
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from levyscreen.errors import LevyscreenError
 from levyscreen.pending import undoing
 
-STRAY_SECONDS = 86_400  # of a process on another machine, or where another has got the number of a dead one
+try:
+    import fcntl
+except ImportError:  # Windows, where what a killed process left stays
+    fcntl = None  # type: ignore[assignment]
 
 MOST_LINKS = 40  # one after the other, as the kernel has it
 
 _OPEN_FILE = re.compile(r"/dev/(stdin|stdout|stderr|fd/)|/proc/")
-_NAME = re.compile(r"\..+\.([0-9]+)@(.+)\.tmp")
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+_NAME = re.compile(r"\..+\.levyscreen-[0-9a-f]{16}\.tmp")
+_sharing = False
+
+
+def share(on: bool) -> None:
+    """Whether what holds patients' values may from here on be read by whomever the umask lets."""
+    global _sharing
+    _sharing = on
+
+
+def file_mode(shared: bool = False) -> int:
+    """Of a new file: for its owner alone unless it is `shared`, or all are."""
+    return 0o666 if shared or _sharing else 0o600
+
+
+def _folder_mode(shared: bool = False) -> int:
+    return 0o777 if shared or _sharing else 0o700
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` to write to; renamed to it on success, removed on any failure.
+def replacing(path: Path, shared: bool = True) -> Iterator[Path]:
+    """A new file beside `path` to write to; renamed to it on success, removed on any failure.
 
-    A link stays, and what it leads to is replaced. A device or a pipe is written to as it is, and so is what stands for
-    an open file, such as /dev/stdout: a rename would put a file in its place.
+    Not `shared` is what may hold a patient's values: for its owner alone, unless `share` was called. A link stays,
+    and what it leads to is replaced. A device or a pipe is written to as it is, and so is what stands for an open file,
+    such as /dev/stdout: a rename would put a file in its place.
     """
     path = _led_to(path)
-    temporary = path.with_name(f".{path.name}.{_owner()}.tmp")
-    _make_ready(path.parent)
+    _make_ready(path.parent, shared)
     try:
         if _is_open_file(path) or (path.exists() and not (path.is_file() or path.is_dir())):
             yield path
             return
-        with undoing(lambda: temporary.unlink(missing_ok=True)):
+        with _new_file(path, file_mode(shared)) as temporary:
             yield temporary
             os.replace(temporary, path)
     except OSError as error:
         raise LevyscreenError(f"{path} could not be written: {error.strerror or error}") from error
 
 
-def _make_ready(folder: Path) -> None:
+@contextmanager
+def _new_file(path: Path, mode: int) -> Iterator[Path]:
+    with (
+        _locked(path, lambda new: os.open(new, _NEW, mode)) as temporary,
+        undoing(lambda: temporary.unlink(missing_ok=True)),
+    ):
+        yield temporary
+
+
+@contextmanager
+def _locked(path: Path, make: Callable[[Path], int]) -> Iterator[Path]:
+    """A temporary beside `path`, made and opened by `make`, and locked until the end of the block or the process."""
+    while True:
+        temporary = aside(path)
+        descriptor = make(temporary)
+        try:
+            if fcntl is not None:
+                with suppress(OSError):  # a file system without locks, where nothing is swept either
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_there(temporary, descriptor):  # else it was swept before it was locked
+                yield temporary
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_there(path: Path, descriptor: int) -> bool:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def private_folder(folder: Path, shared: bool = False) -> None:
+    """Makes a folder and those above it that are lacking, for their owner alone unless `shared`."""
+    for each in (*reversed(folder.parents), folder):
+        with suppress(FileExistsError):
+            if not each.is_dir():
+                each.mkdir(_folder_mode(shared))
+    folder.mkdir(exist_ok=True)  # raises where a file is there
+
+
+def _make_ready(folder: Path, shared: bool) -> None:
+    try:
+        private_folder(folder, shared)
         sweep(folder)
     except OSError as error:
         raise LevyscreenError(f"folder {folder} could not be made: {error.strerror or error}") from error
@@ -72,7 +133,7 @@ def _is_open_file(path: Path) -> bool:
 @contextmanager
 def together(folder: Path) -> Iterator[Path]:
     """A folder to write files to, all of which are moved into `folder` at the end, or none where one failed."""
-    _make_ready(folder)
+    _make_ready(folder, shared=False)
     try:
         with folder_beside(folder / "files") as temporary:
             try:
@@ -88,49 +149,43 @@ def together(folder: Path) -> Iterator[Path]:
 @contextmanager
 def folder_beside(path: Path) -> Iterator[Path]:
     """A new folder beside `path`, for its owner alone; removed at the end unless it was renamed by then."""
-    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}-", suffix=f".{_owner()}.tmp", dir=path.parent))
-    with undoing(lambda: shutil.rmtree(folder, ignore_errors=True)):
+
+    def make(new: Path) -> int:
+        new.mkdir(_folder_mode())
+        return os.open(new, os.O_RDONLY)
+
+    with _locked(path, make) as folder, undoing(lambda: shutil.rmtree(folder, ignore_errors=True)):
         yield folder
 
 
 def aside(path: Path) -> Path:
-    """A temporary name of this process for what is taken out of use before it is deleted."""
-    return path.with_name(f".{path.name}-{time.time_ns()}.{_owner()}.tmp")
+    """A temporary name for what is taken out of use before it is deleted."""
+    return path.with_name(f".{path.name}.levyscreen-{secrets.token_hex(8)}.tmp")
 
 
-def sweep(folder: Path, older_than_seconds: float = STRAY_SECONDS) -> None:
-    """Deletes what killed processes left in a folder."""
+def sweep(folder: Path) -> None:
+    """Deletes what killed processes left in a folder: temporaries that nobody holds locked."""
     names = []
     with suppress(OSError):  # it is not there, or closed to us
         names = os.listdir(folder)
     for name in names:
-        found = _NAME.fullmatch(name)
-        if found and (_is_dead(*found.groups()) or _age(folder / name) >= older_than_seconds):
-            _remove(folder / name)
+        if fcntl is not None and _NAME.fullmatch(name):
+            _remove_if_dead(folder / name)
 
 
-def _owner() -> str:
-    return f"{os.getpid()}@{platform.node()}"
-
-
-def _is_dead(pid: str, machine: str) -> bool:
-    """Whether a process of this machine has ended; of another machine's nothing is known."""
-    if machine != platform.node() or sys.platform == "win32":  # where os.kill would end the process
-        return False
+def _remove_if_dead(path: Path) -> None:
+    """Unless a living process holds it; locked meanwhile, so that one that just made it sees that it is gone."""
     try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, OverflowError):
-        return True
-    except OSError:  # it is another user's
-        return False
-    return False
-
-
-def _age(path: Path) -> float:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # a link, another user's, or swept by another process
+        return
     try:
-        return time.time() - path.stat().st_mtime
-    except OSError:  # another process swept it
-        return -1.0
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(path)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:

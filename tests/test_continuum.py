@@ -2,8 +2,8 @@
 
 import importlib
 import json
-import platform
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -84,14 +84,29 @@ def test_values_are_those_of_the_slow_path(sample, shipped, frame):
             np.testing.assert_allclose(own[name], getattr(prediction.signals, name)[0].numpy(), rtol=2e-5)
 
 
+def half_width(calibration, variable, prediction):
+    """Of a pass without a lattice, z units at level 0.9, from the calibration's numbers."""
+    signals = prediction.signals
+    surroundings = torch.cat([prediction.nearby, prediction.mixed], -1)[0].numpy()
+    emitted = SimpleNamespace(
+        prediction=prediction.mean[0].numpy(),
+        variable=variable,
+        surroundings=surroundings,
+        **{name: getattr(signals, name)[0].numpy() for name in ("evidence", "disagreement", "sigma_hat", "deviation")},
+    )
+    spread = calibration.a[variable] * calibration.reader(emitted) + calibration.b[variable]
+    level = calibration.levels.index(0.9)
+    factor = np.interp(np.log(spread), calibration.by_scale.knots, calibration.by_scale.interval[level])
+    return calibration.quantiles_by_variable[level][variable] * spread * factor
+
+
 def test_the_interval_is_the_prediction_and_the_half_width_of_its_calibration_at_the_level(sample, shipped, frame):
-    calibration = shipped.calibrations["sigma_hat"]  # of the mean path: the deviation is not paid for here
+    calibration = shipped.calibrations["meta_model_without_deviation"]  # the deviation is not paid for here
     scale = np.asarray(shipped.preprocessor.scale)
     for record_id in RECORDS:
         variable, prediction = slow_predictions(sample, shipped, record_id)
         own = frame[frame["record_id"] == record_id]
-        spread = calibration.a[variable] * prediction.signals.sigma_hat[0].numpy() + calibration.b[variable]
-        half = calibration.quantiles_by_variable[calibration.levels.index(0.9)][variable] * spread * scale[variable]
+        half = half_width(calibration, variable, prediction) * scale[variable]
         np.testing.assert_allclose(own["upper"] - own["prediction"], half, rtol=1e-3)
         np.testing.assert_allclose(own["prediction"] - own["lower"], half, rtol=1e-3)
 
@@ -112,10 +127,10 @@ def test_with_the_deviation_its_column_is_last_and_its_calibration_gives_the_int
         deviation = prediction.signals.deviation[0].numpy()
         np.testing.assert_allclose(own["deviation"], deviation, rtol=1e-4)
         np.testing.assert_allclose(own["prediction"], frame[frame["record_id"] == record_id]["prediction"], rtol=1e-5)
-        half = shipped.calibration.half_width(shipped.calibration.scale(deviation, variable), variable, 0.9)
-        expected = half * np.asarray(shipped.preprocessor.scale)[variable]
+        expected = half_width(shipped.calibration, variable, prediction)
+        expected = expected * np.asarray(shipped.preprocessor.scale)[variable]
         np.testing.assert_allclose((own["upper"] - own["lower"]) / 2, expected, rtol=1e-3)
-    assert got.attrs["interval"] == "deviation"
+    assert got.attrs["interval"] == "meta_model"
 
 
 def test_half_writes_float16_of_the_same_values(sample, shipped, frame, tmp_path):
@@ -136,7 +151,7 @@ def test_half_writes_what_is_too_large_for_float16_as_its_largest_number():
 def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skipped_and_counted(
     sample, shipped, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module, "WINDOW", 16)
+    monkeypatch.setattr(asking, "WINDOW", 16)
     monkeypatch.setattr(writing, "RECORDS_A_FILE", 32)
     seen = []
     got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(grid=1), done=seen.append)
@@ -158,7 +173,7 @@ def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skip
 
 
 def test_each_chunk_and_batch_size_gives_the_same_answers(sample, shipped, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(asking, "WINDOW", 1)
     monkeypatch.setattr(asking, "QUERIES", 9)  # two variables of four times
     monkeypatch.setattr(asking, "TOKENS", 1)
     got = read(continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS).folder)
@@ -195,7 +210,7 @@ def test_windows_and_threads_change_nothing_with_the_deviation(sample, shipped, 
     settings = ContinuumSettings(grid=6, variables=VARIABLES, with_deviation=True)
     whole = read(continuum(sample, shipped, tmp_path / "whole", settings, most_readings=300).folder)
     monkeypatch.setattr(module, "WINDOW_RECORDS", 17)
-    monkeypatch.setattr(module, "WINDOW", 5)
+    monkeypatch.setattr(asking, "WINDOW", 5)
     monkeypatch.setattr(asking, "TOKENS", 700)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     parts = read(continuum(sample, shipped, tmp_path / "parts", settings, most_readings=300).folder)
@@ -215,7 +230,7 @@ def test_provenance_is_in_the_footer_and_in_attrs(written, frame, sample, shippe
     assert footer == attrs
     assert attrs["cohort_fingerprint"] == sample.fingerprint
     assert attrs["model_digest"] == shipped.digest
-    assert (attrs["grid"], attrs["level"], attrs["interval"]) == (4, 0.9, "sigma_hat")
+    assert (attrs["grid"], attrs["level"], attrs["interval"]) == (4, 0.9, "meta_model_without_deviation")
 
 
 def test_an_unknown_level_is_refused_before_anything_is_computed(sample, shipped, tmp_path):
@@ -237,7 +252,9 @@ def test_unknown_records_are_counted_not_named(sample, shipped, tmp_path):
 def test_records_that_all_have_too_few_readings_are_refused(sample, shipped, tmp_path):
     sparse = np.flatnonzero(shipped.preprocessor.apply(sample).lengths < 20)
     ids = np.array(sample.records.column("record_id").to_pylist())[sparse]
-    with pytest.raises(UsageError, match="no record has enough readings to be asked"):
+    with pytest.raises(
+        UsageError, match=r"no record can be asked: 1 record with fewer than 20 readings, 1 record without a reading"
+    ):
         continuum(sample, shipped, tmp_path / "c", SETTINGS, records=ids.tolist())
 
 
@@ -284,7 +301,7 @@ def test_a_failure_in_the_middle_leaves_the_older_one_and_no_temporary(sample, s
             raise ArithmeticError("no reason")
         return ask(self, readings)
 
-    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(asking, "WINDOW", 1)
     monkeypatch.setattr(Asker, "ask", failing)
     with pytest.raises(ArithmeticError, match="no reason"):
         continuum(sample, shipped, old, SETTINGS, records=RECORDS)
@@ -302,7 +319,7 @@ def test_a_full_disk_is_said_and_leaves_the_older_one_and_no_temporary(sample, s
             raise OSError(28, "No space left on device")
         write(self, table, **options)
 
-    monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(asking, "WINDOW", 1)
     monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
     with pytest.raises(LevyscreenError, match="c could not be written: No space left on device"):
         continuum(sample, shipped, old, SETTINGS, records=RECORDS)
@@ -337,7 +354,7 @@ def test_what_a_kill_between_the_two_renames_left_is_put_back(sample, shipped, o
 
 
 def test_what_a_killed_run_left_is_swept_by_the_next(sample, shipped, old):
-    for name in (f".c-x.{2**22 + 1}@{platform.node()}.tmp", ".c.old"):  # of a process number that none has
+    for name in (f".c.levyscreen-{'0' * 16}.tmp", ".c.old"):
         stray = old.with_name(name)
         stray.mkdir()
         (stray / "part-00000.parquet").write_bytes(b"half")

@@ -158,6 +158,7 @@ def here(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "models" / "physionet2012", tmp_path / "my-model")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("levyscreen.machine.prepare", lambda: None)
+    monkeypatch.setattr("levyscreen.learn.reader.EPOCHS", 1)  # a meta-model need not be good here
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     return tmp_path
 
@@ -284,11 +285,9 @@ def test_what_is_said_of_the_coverage_by_group_is_in_the_card():
     card = json.loads((ROOT / "models/physionet2012/card.json").read_text("utf-8"))
     (result,) = card["KeyMetrics"]["FairnessEquity"]["Results"]["MetricResult"]
     rows = {(row["by"], row["group"]): row for row in result["ValueJson"]}
-    most = rows.pop(("evidence decile", "10"))
-    assert (round(most["coverage_90"], 2), most["patients"]) == (0.86, 271)
-    assert round(rows["evidence decile", "01"]["coverage_90"], 3) == 0.917
-    kinds = [row for row in rows.values() if row["by"] != "evidence decile"]
-    assert 0.006 < max(abs(row["coverage_90"] - 0.9) for row in kinds) <= 0.007
+    assert 0.9 < rows["evidence decile", "01"]["coverage_90"] < 0.9035
+    assert 0.905 <= rows["evidence decile", "10"]["coverage_90"] < 0.906
+    assert max(abs(row["coverage_90"] - 0.9) for row in rows.values()) <= 0.01
 
 
 # Other files ----------------------------------------------------------------------------------------------------------

@@ -60,7 +60,10 @@ def labelled(axis):
 def test_the_three_variables_with_the_most_readings_are_drawn_with_name_meaning_and_unit(cohort, model):
     panels = ask(cohort, model, 4)
     counts = [len(panel.reading) for panel in panels]
-    assert counts == sorted(np.bincount(model.preprocessor.apply(cohort).take(np.array([3])).variable))[::-1][:3]
+    of_variable = np.bincount(model.preprocessor.apply(cohort).take(np.array([3])).variable)
+    assert of_variable[1] > 0
+    of_variable[1] = 0  # MechVent never varies: a course of it says nothing
+    assert counts == sorted(of_variable)[::-1][:3]
     axes = values_axes(draw(cohort, model, 4))
     meanings = [f"{panel.variable.name}, {panel.variable.meaning}" for panel in panels]
     assert [axis.get_title(loc="left") for axis in axes] == meanings

@@ -1,6 +1,7 @@
 """A model folder gives back the model that was saved; anything else in it is refused by name, and runs nothing."""
 
 import json
+import os
 import pickle
 import shutil
 from dataclasses import replace
@@ -24,12 +25,14 @@ from levyscreen.store import (
     has_member,
     load_members,
     load_model,
+    manifest,
     member_path,
     save_calibrations,
     save_member,
     save_model,
     save_weights,
 )
+from levyscreen.store.__main__ import main as seal_folders
 from tests.learn.tiny import MODEL, PROTOCOL, TRAINING, VARIABLES, tiny_cohort
 
 CPU = torch.device("cpu")
@@ -80,6 +83,8 @@ def edit(path, change, seal=True):
     change(data)
     content = {k: v for k, v in data.items() if k != outputs.SEAL}
     path.write_text(json.dumps(outputs.sealed(content) if seal else data))
+    if seal:
+        manifest.seal(path.parent)
 
 
 # Round trip ---------------------------------------------------------------------------------------------------------
@@ -124,7 +129,7 @@ def test_members_of_an_ensemble_are_loaded_beside_the_model(folder):
 
 
 def test_nothing_temporary_is_left_beside_a_saved_model(saved):
-    names = {"model.safetensors", "config.json", "preprocessor.json", "calibration.json"}
+    names = {"model.safetensors", "config.json", "preprocessor.json", "calibration.json", "manifest.json"}
     assert {path.name for path in saved.iterdir()} == names
 
 
@@ -276,10 +281,70 @@ def test_a_number_changed_in_a_sealed_file_is_refused_though_it_can_be_read(fold
         load_model(folder)
 
 
-def test_a_folder_without_digests_is_taken_as_it_is(folder):
+def test_a_folder_without_a_manifest_is_refused_until_its_owner_seals_it(folder):
     for name in ("config.json", "preprocessor.json", "calibration.json"):
         edit(folder / name, lambda data: (data.pop("digest"), data.pop("weights", None)))
+    (folder / "manifest.json").unlink()
+    with pytest.raises(ModelError, match=r"tiny/manifest\.json is missing, .* by python -m levyscreen\.store .*tiny$"):
+        load_model(folder)
+    assert seal_folders([str(folder)]) == 0
     assert load_model(folder).name == "tiny"
+
+
+def test_a_folder_that_is_no_model_is_not_sealed(folder, capsys):
+    (folder / "manifest.json").unlink()
+    (folder / "preprocessor.json").write_text("{}")
+    assert seal_folders([str(folder)]) == 1
+    assert "is left as it is" in capsys.readouterr().err
+    assert not (folder / "manifest.json").exists()
+
+
+# The weights are the ones that config.json does not name, whichever of the two is another training's.
+CULPRITS = {name: name for name in ("preprocessor.json", "calibration.json", "model.safetensors")}
+CULPRITS["config.json"] = "model.safetensors"
+
+
+@pytest.mark.parametrize("name", CULPRITS)
+def test_a_file_of_another_training_is_refused_by_its_name(folder, tmp_path, name, preprocessor):
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    first, *further = load_model(folder).calibrations.values()
+    save_model(other, build(MODEL, 5), replace(preprocessor, mean=tuple(m + 1 for m in preprocessor.mean)), {})
+    moved = replace(first, provenance=first.provenance | {"records": 7})
+    save_calibrations(load_model(other), [moved, *further], RECORDS.empty_table())
+    shutil.copy(other / name, folder / name)
+    with pytest.raises(ModelError, match=rf"{CULPRITS[name]} is damaged: it is not what was written"):
+        load_model(folder)
+
+
+def test_a_calibration_that_is_gone_or_was_never_there_is_told_of(folder, preprocessor):
+    kept = (folder / "calibration.json").read_bytes()
+    (folder / "calibration.json").unlink()
+    with pytest.raises(ModelError, match=r"calibration\.json is missing, and manifest\.json names it"):
+        load_model(folder)
+    save_model(folder, build(MODEL, 2), preprocessor, {"split": SPLIT})
+    (folder / "calibration.json").write_bytes(kept)
+    with pytest.raises(ModelError, match=r"calibration\.json is not of this model, for manifest\.json does not name"):
+        load_model(folder)
+
+
+def test_a_write_that_is_killed_between_two_renames_leaves_a_model_that_loads(folder, monkeypatch):
+    model, renames = load_model(folder), []
+    for last in range(3):
+        renames.clear()
+
+        def killed(source, target, last=last):
+            renames.append(target)
+            if len(renames) > last:
+                raise KeyboardInterrupt
+            os.rename(source, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                save_calibrations(model, list(model.calibrations.values())[:1], RECORDS.empty_table())
+        assert load_model(folder).calibration is not None
+    save_calibrations(load_model(folder), list(model.calibrations.values()), RECORDS.empty_table())
+    assert not (folder / ".manifest.json").exists()
 
 
 def test_new_weights_beside_an_old_configuration_are_refused_as_a_save_cut_short(folder):
@@ -332,11 +397,15 @@ def test_shipped_models_load_by_name_from_any_folder(monkeypatch, tmp_path):
     for name, protocol in (("physionet2012", "ours"), ("physionet2012-paper", "paper")):
         model = load_model(name)
         assert (model.name, model.preprocessor.protocol.name) == (name, protocol)
-        assert model.calibration.signal == "deviation"
+        first, cheap = (
+            ("meta_model", "meta_model_without_deviation") if protocol == "ours" else ("deviation", "sigma_hat")
+        )
+        assert model.calibration.signal == first
         assert model.calibration.rankable
-        assert model.timeline_calibration(with_deviation=False).signal == "sigma_hat"
-        assert model.timeline_calibration(with_deviation=True).signal == "deviation"
-        assert sum(p.numel() for p in model.network.parameters()) == 687_365
+        assert model.timeline_calibration(with_deviation=False).signal == cheap
+        assert model.timeline_calibration(with_deviation=True).signal == first
+        size = sum(p.numel() for p in model.network.parameters())
+        assert size == (797_363 if protocol == "ours" else 687_365)
 
 
 def test_the_default_is_the_shipped_model(shipped):

@@ -1,12 +1,12 @@
 """A file appears whole or not at all, and what a dead process left is swept while what a living one writes is not."""
 
 import os
-import platform
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,45 +14,106 @@ import pytest
 from levyscreen import temporaries
 from levyscreen.errors import LevyscreenError
 from levyscreen.pending import undo_all, undoing
-from levyscreen.temporaries import folder_beside, replacing, sweep, together
+from levyscreen.temporaries import folder_beside, replacing, share, sweep, together
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from levyscreen.temporaries import folder_beside, replacing
+kind = {"file": replacing, "folder": folder_beside}[sys.argv[1]]
+with kind(Path(sys.argv[2]) / "a.txt") as temporary:
+    print(temporary, flush=True)
+    time.sleep(600)
+"""
 
 
-@pytest.fixture(scope="module")
-def dead():
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
+@contextmanager
+def living(kind, folder):
+    """A process with a temporary in a folder, killed at the end; its temporary."""
+    words = [sys.executable, "-c", SCRIPT, kind, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        yield Path(process.stdout.readline().strip())
+        process.kill()
 
 
-def stray(folder, pid, machine=None):
-    path = folder / f".scores.parquet.{pid}@{machine or platform.node()}.tmp"
-    path.write_text("half")
-    return path
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_living_process_writes_is_left_alone_however_old_and_what_a_killed_one_left_is_swept(tmp_path, kind):
+    with living(kind, tmp_path) as temporary:
+        os.utime(temporary, (0, 0))
+        sweep(tmp_path)
+        assert temporary.exists()
+    with replacing(tmp_path / "b.txt") as name:
+        name.write_text("whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["b.txt"]
 
 
-def test_what_a_dead_process_left_is_swept_by_the_next_write_beside_it(tmp_path, dead):
-    stray(tmp_path, dead)
-    stray(tmp_path, dead).with_suffix(".tmp").rename(tmp_path / f".continuum-x.{dead}@{platform.node()}.tmp")
-    with replacing(tmp_path / "a.txt") as temporary:
-        temporary.write_text("whole")
+def test_a_temporary_that_is_swept_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    made, flock = [], temporaries.fcntl.flock
+
+    def swept_first(descriptor, flags):
+        if not made:
+            made.extend(tmp_path.iterdir())
+            made[0].unlink()
+        flock(descriptor, flags)
+
+    monkeypatch.setattr(temporaries.fcntl, "flock", swept_first)
+    with replacing(tmp_path / "a.txt") as name:
+        assert name.exists()
+        assert name not in made
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_what_a_living_process_or_another_machine_writes_is_left_alone_for_a_day(tmp_path, dead):
-    kept = [stray(tmp_path, os.getppid()), stray(tmp_path, dead, "elsewhere.example.org")]
+@pytest.mark.parametrize("planted", ["link", "file"])
+def test_what_lies_under_a_temporarys_name_is_not_written_to(tmp_path, monkeypatch, planted):
+    names = iter(["0" * 16, "1" * 16])
+    monkeypatch.setattr(temporaries.secrets, "token_hex", lambda _: next(names))
+    other, trap = tmp_path / "other", tmp_path / f".a.txt.levyscreen-{'0' * 16}.tmp"
+    other.write_text("kept")
+    if planted == "link":
+        trap.symlink_to(other)
+    else:
+        trap.write_text("kept")
+        trap.chmod(0o666)
+    monkeypatch.setattr(temporaries, "sweep", lambda folder: None)
+    with pytest.raises(LevyscreenError, match=r"a\.txt could not be written"), replacing(tmp_path / "a.txt") as name:
+        name.write_text("new")
+    assert trap.read_text() == other.read_text() == "kept"
+
+
+def test_a_link_by_a_temporarys_name_is_not_followed_by_the_sweep(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").touch()
+    (tmp_path / f".a.levyscreen-{'0' * 16}.tmp").symlink_to(tmp_path / "folder")
     sweep(tmp_path)
-    assert all(path.exists() for path in kept)
-    for path in kept:
-        os.utime(path, (0, 0))
-    sweep(tmp_path)
-    assert not any(path.exists() for path in kept)
+    assert (tmp_path / "folder" / "kept").exists()
+
+
+@pytest.mark.parametrize(
+    ("sharing", "shared", "mode"), [(False, False, 0o600), (False, True, 0o644), (True, False, 0o644)]
+)
+def test_what_may_hold_patients_values_is_for_its_owner_alone_unless_all_is_shared(tmp_path, sharing, shared, mode):
+    before = os.umask(0o022)
+    share(sharing)
+    try:
+        with replacing(tmp_path / "new" / "a.txt", shared) as name:
+            assert stat.S_IMODE(name.stat().st_mode) == mode
+        assert stat.S_IMODE((tmp_path / "new" / "a.txt").stat().st_mode) == mode
+        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == (0o700 if mode == 0o600 else 0o755)
+    finally:
+        share(False)
+        os.umask(before)
 
 
 def test_a_users_own_hidden_files_are_never_swept(tmp_path):
-    for name in (".tmp", ".a.tmp", ".a.1.tmp", ".a.99999999.tmp", "a.99999999@b.tmp"):
+    for name in (
+        ".tmp",
+        ".a.tmp",
+        ".a.levyscreen-1.tmp",
+        ".levyscreen-0123456789abcdef.tmp",
+        "a.levyscreen-0123456789abcdef.tmp",
+    ):
         (tmp_path / name).touch()
-    sweep(tmp_path, 0)
+    sweep(tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
 
 
@@ -165,9 +226,3 @@ def test_what_stands_in_a_temporary_folder_is_removed_as_a_process_is_stopped(tm
         undo_all()
         assert list(tmp_path.iterdir()) == []
         name.write_text("whole after all")
-
-
-def test_a_temporary_name_tells_whose_it_is(tmp_path):
-    assert temporaries._NAME.fullmatch(temporaries.aside(tmp_path / "c").name)
-    with folder_beside(tmp_path / "c") as folder:
-        assert temporaries._NAME.fullmatch(folder.name).group(1) == str(os.getpid())

@@ -26,8 +26,10 @@ from levyscreen.cli import (
 )
 from levyscreen.cli.common import stderr
 from levyscreen.cli.defaults import SETTINGS_FILE, read_defaults
+from levyscreen.cli.environment import notes
 from levyscreen.errors import LevyscreenError, UsageError
 from levyscreen.memory import is_out_of_memory
+from levyscreen.temporaries import share
 
 app = typer.Typer(
     name="levyscreen",
@@ -69,6 +71,8 @@ def settings(
     ] = False,
 ) -> None:
     """Which patients' predictions should not be believed, and why."""
+    for note in notes(os.environ, context.command):
+        stderr(f"note: {note}")
     path = config or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)
     if path is not None:
         context.default_map = read_defaults(path, context.command)
@@ -102,6 +106,8 @@ def main() -> None:
         else:
             crash.report(error)
         raise SystemExit(1) from None
+    finally:
+        share(False)  # which was for that command
 
 
 def _drop_stdout() -> None:

@@ -10,6 +10,7 @@ import typer
 from levyscreen.cli import common
 from levyscreen.cli.common import CohortPath, Device, NoCache
 from levyscreen.errors import UsageError
+from levyscreen.names import counted
 
 
 def command(
@@ -17,9 +18,12 @@ def command(
     cohort: CohortPath,
     level: Annotated[str, typer.Option(help="Nominal coverages of the intervals; 0.9 is always one.")] = "0.8,0.9,0.95",
     by: Annotated[str, typer.Option(help="variable, or nothing for one scale for all as in the paper.")] = "variable",
-    signal: Annotated[str | None, typer.Option(help="deviation (default), sigma, disagreement or evidence.")] = None,
+    signal: Annotated[
+        str | None, typer.Option(help="meta_model (default), deviation, sigma, disagreement or evidence.")
+    ] = None,
     rich: Annotated[
-        bool, typer.Option("--rich", help="Read all signals together, by a small network fitted on the same targets.")
+        bool,
+        typer.Option("--rich", help="As --signal meta_model, which is the default for all but the paper's protocol."),
     ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Calibrate a copy of MODEL in this new folder; it stays as it is.")
@@ -39,8 +43,8 @@ def command(
     from levyscreen.store import load_model
 
     if rich and signal is not None:
-        raise UsageError("--rich reads all signals together: leave --signal out")
-    chosen = "rich" if rich else signal or "deviation"
+        raise UsageError("--rich is --signal meta_model: leave --signal out")
+    chosen = "meta_model" if rich else signal
     machine.prepare()
     where = machine.device(device)
     levels = [_level(word) for word in common.strings(level) or ()]
@@ -53,7 +57,7 @@ def command(
         facts = fitted.provenance
         common.stderr(
             f"{name} by {fitted.by}: a = {fitted.pooled.a:.4g}, b = {fitted.pooled.b:.4g} over all, "
-            f"{facts['targets']:,} targets of {facts['records']:,} records"
+            f"{counted(facts['targets'], 'target')} of {counted(facts['records'], 'record')}"
         )
     common.warn_of_signals(calibrated)
     common.stderr(f"written to {calibrated.folder}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levyscreen import names
-from levyscreen.errors import UsageError
+from levyscreen.errors import UsageError, shortened
 from levyscreen.names import cell, printable
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ def expanded(path: Path | None) -> Path | None:
     return None if path is None else names.expanded(path)
 
 
+def shared(on: bool) -> bool:
+    """Sets whether what a command writes is for its owner alone."""
+    from levyscreen.temporaries import share
+
+    share(on)
+    return on
+
+
 CohortPath = Annotated[
     Path,
     typer.Argument(
@@ -43,6 +51,10 @@ ProtocolName = Annotated[
     typer.Option("--protocol", help="'paper' for the paper's cleaning, records and model, to compare with it."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Read the files anew and keep no copy.")]
+Share = Annotated[
+    bool,
+    typer.Option("--share", callback=shared, help="Let others read what is written, as the umask has it."),
+]
 Out = Annotated[Path | None, typer.Option("--out", help="Output folder; levyscreen-out/<cohort name> by default.")]
 
 OUT = Path("levyscreen-out")
@@ -53,9 +65,9 @@ FORMATS = ("table", "csv", "json", "ndjson", "parquet")
 
 
 def stderr(text: str) -> None:
-    """One line to stderr, whatever name is in it; a full disk there stops no work."""
+    """One line of bounded length to stderr, whatever name is in it; a full disk there stops no work."""
     with suppress(OSError):
-        print(printable(text), file=sys.stderr)
+        print(shortened(printable(text)), file=sys.stderr)
 
 
 def show(renderable: RenderableType) -> None:
@@ -63,6 +75,22 @@ def show(renderable: RenderableType) -> None:
     from rich.console import Console
 
     Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE).print(renderable)
+
+
+def folder_for(out: Path | None, cohort: Path, name: str) -> Path:
+    """Where results go: --out, which may not be within the cohort, else a folder by the cohort's name."""
+    if out is not None:
+        refuse_inside(out, cohort)
+    return out or OUT / name
+
+
+def refuse_inside(folder: Path, cohort: Path) -> None:
+    """Raises UsageError where results would lie among the files that they are made from, and be read with them."""
+    from levyscreen.records.mapped.mapping import is_mapping, read_mapping
+
+    source = read_mapping(cohort).source if is_mapping(cohort) else cohort
+    if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
+        raise UsageError(f"{folder} lies within the cohort, {source}: name a folder outside of it")
 
 
 def model_name(name: str | None, protocol: str | None) -> str:
@@ -142,6 +170,15 @@ def note_met(cohort: Cohort, model: Model) -> None:
         )
 
 
+def note_uncalibrated(model: Model, signal: str | None) -> None:
+    """Says on stderr that a model has no calibration, where it is ranked by the signal that then stands in for it."""
+    if model.calibration is None and signal is None and model.network.config.decode == "levy":
+        stderr(
+            f"note: {model.name} has no calibration, so records are ranked by the raw deviation and have no intervals: "
+            f"levyscreen calibrate {model.folder} COHORT gives it one"
+        )
+
+
 def warn_of_signals(model: Model) -> None:
     """Says which calibrated signals no screening can rank by."""
     for name, fitted in model.calibrations.items():
@@ -159,7 +196,7 @@ def write_card(model: Model, cohort: Cohort | None, why_not: str = "") -> Evalua
 
     evaluation = None
     if cohort is not None:
-        stderr("judging it on records that it never saw, for its card: four passes over them")
+        stderr("judging it on records that it never saw, for its card: a pass over them for each masking")
         evaluation = evaluate(model, cohort)
     stderr(f"card written to {written(model, evaluation, why_not)}")
     return evaluation
@@ -186,7 +223,7 @@ def write_frame(
     if output is not None and str(output) != "-":
         from levyscreen.outputs import replacing
 
-        with replacing(output) as temporary, temporary.open("wb") as file:
+        with replacing(output, shared=False) as temporary, temporary.open("wb") as file:
             file.writelines(blocks)
     else:
         sys.stdout.buffer.writelines(blocks)
@@ -260,17 +297,17 @@ def remember(cohort: Path, model: str, protocol: str | None, out: Path | None = 
 
     asked = {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol}
     try:
-        write_json(LAST, sealed(asked | {"out": None if out is None else str(out.resolve())}))
+        write_json(LAST, sealed(asked | {"out": None if out is None else str(out.resolve())}), shared=False)
     except LevyscreenError as error:
         stderr(f"note: {error}; name cohort and folder to continuum and report")
 
 
 def recall(instead: str = "continuum COHORT") -> dict[str, Any]:
     """What `remember` noted. Raises UsageError, saying what to type instead, where nothing was screened from here."""
-    from levyscreen.outputs import is_whole
+    from levyscreen.outputs import is_whole, read_text
 
     try:
-        found = json.loads(LAST.read_text(encoding="utf-8"))
+        found = json.loads(read_text(LAST))
         if is_whole(found):
             return {name: found[name] for name in ("cohort", "model", "protocol")} | {"out": found.get("out")}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):

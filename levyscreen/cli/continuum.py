@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levyscreen.cli import common
-from levyscreen.cli.common import Device, ModelName, NoCache, Out, ProtocolName
+from levyscreen.cli.common import Device, ModelName, NoCache, Out, ProtocolName, Share
 from levyscreen.errors import UsageError
+from levyscreen.names import counted
 
 if TYPE_CHECKING:
     from levyscreen.store import Model
@@ -46,6 +47,7 @@ def command(
     protocol: ProtocolName = None,
     out: Out = None,
     no_cache: NoCache = False,
+    share: Share = False,
     device: Device = "auto",
 ) -> None:
     """Write prediction, interval and signals for every record, variable and time to continuum/part-*.parquet."""
@@ -54,8 +56,12 @@ def command(
 
     machine.prepare()
     if cohort is None:
+        from levyscreen.report.screened import require_one_run
+
         last = common.recall()
         cohort = Path(last["cohort"])
+        if last["out"] is not None:
+            require_one_run(Path(last["out"]))
         if model is None and protocol in (None, last["protocol"] or "ours"):
             model, protocol = last["model"], last["protocol"]
         common.stderr(
@@ -71,12 +77,12 @@ def command(
     times = {"ingest_s": time.perf_counter() - known, "load_s": known - start}
     common.note_left_out(found, loaded)
     _note_intervals(loaded, deviation)
-    folder = out or common.OUT / found.name
+    folder = common.folder_for(out, cohort, found.name)
     most = 512 if protocol == "paper" else None
     with common.progress("continuum", len(found) if chosen is None else len(chosen)) as done:
         written = continuum(found, loaded, folder / "continuum", settings, chosen, done, most)
     timing: dict[str, Any] = {**times, **written.timing, "peak_memory_bytes": machine.peak_memory_bytes()}
-    outputs.write_json(folder / "continuum-timing.json", timing)
+    outputs.write_json(folder / "continuum-timing.json", timing, shared=False)
     _report(written, timing)
 
 
@@ -94,10 +100,13 @@ def _ids(records: str | None) -> list[int] | None:
         return None
     if not os.path.isfile(records):  # a list of ids may be longer than any path, which Path.is_file does not bear
         return _numbers(enumerate(records.split(","), 1), "its item")
+    from levyscreen import outputs
+    from levyscreen.records import quoting
+
     try:
-        lines = Path(records).read_text(encoding="utf-8-sig").splitlines()
+        lines = outputs.read_text(Path(records), "utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
-        raise UsageError(f"--records {records} cannot be read as UTF-8 text: {error}") from error
+        raise UsageError(f"--records {records} cannot be read as UTF-8 text: {quoting.reason(error)}") from error
     words = ((number, word) for number, line in enumerate(lines, 1) for word in line.replace(",", " ").split())
     return _numbers(words, f"{records}, line")
 
@@ -117,10 +126,11 @@ def _numbers(words: Iterable[tuple[int, str]], where: str) -> list[int]:
 
 
 def _report(written: Any, timing: dict[str, Any]) -> None:
-    if written.skipped:
-        common.stderr(f"note: {written.skipped} records are not in it: too few readings, or too many for the protocol")
+    for why, count in written.left_out.items():
+        common.stderr(f"note: {counted(count, 'record')} not in it: {why}")
     common.stderr(
-        f"{written.records:,} records, {written.rows:,} rows, {timing['bytes'] / 1e6:,.0f} MB in {written.folder}"
+        f"{counted(written.records, 'record')}, {counted(written.rows, 'row')}, "
+        f"{timing['bytes'] / 1e6:,.0f} MB in {written.folder}"
     )
     common.stderr(
         f"compute {timing['compute_s']:.1f} s ({timing['queries_per_s']:,.0f} queries a second), "

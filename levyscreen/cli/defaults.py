@@ -19,8 +19,10 @@ def read_defaults(path: Path, group: Any) -> dict[str, Any]:
 
     Raises UsageError if the file cannot be read, or names a command or an option that there is not.
     """
+    from levyscreen.outputs import read_text
+
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(read_text(path, "utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not a readable TOML file: {error}") from error
     loose = [name for name, table in tables.items() if not isinstance(table, dict)]

@@ -6,6 +6,7 @@ whatever code happens to run, wait for threads to finish their batches, or come 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -27,7 +28,21 @@ def main() -> None:
     stop_cleanly()
     from levyscreen.cli.app import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as ended:
+        if ended.code == 0 or ended.code is None or not isinstance(ended.code, int):
+            raise
+        _end_at_once(ended.code)
+
+
+def _end_at_once(code: int) -> None:
+    """Ends the process after an error, not waiting for Arrow's threads: one that reads on would abort Python's end."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _open_standard_streams() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from levyscreen.cli import common
-from levyscreen.cli.common import Device, ModelName, NoCache
+from levyscreen.cli.common import Device, ModelName, NoCache, Share
 from levyscreen.errors import UsageError
 
 PICTURES = ".png", ".svg", ".pdf", ".jpg"
@@ -31,6 +31,7 @@ def command(
     level: Annotated[float, typer.Option(help="Nominal coverage of the band.")] = 0.9,
     model: ModelName = None,
     no_cache: NoCache = False,
+    share: Share = False,
     device: Device = "auto",
 ) -> None:
     """Draw a record: its readings, the model's prediction at every time, and the calibrated band."""
@@ -49,6 +50,6 @@ def command(
     where = machine.device(device)
     loaded = load_model(common.model_name(model, None), where)
     figure = draw(common.read(cohort, no_cache), loaded, record, common.strings(variables), level)
-    with replacing(path) as temporary:
+    with replacing(path, shared=False) as temporary:
         figure.savefig(temporary, dpi=150, format=path.suffix.lstrip("."))
     common.stderr(f"written to {path}")

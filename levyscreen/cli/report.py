@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from levyscreen.cli import common
-from levyscreen.cli.common import Device, ModelName, NoCache
+from levyscreen.cli.common import Device, ModelName, NoCache, Share
 
 
 def command(
@@ -32,6 +32,7 @@ def command(
     ] = None,
     model: ModelName = None,
     no_cache: NoCache = False,
+    share: Share = False,
     device: Device = "auto",
 ) -> None:
     """Write what a screening found as one HTML file that needs no network: to read, print or hand on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levyscreen.cli import common
-from levyscreen.cli.common import CohortPath, Device, ModelName, NoCache, Out, ProtocolName
+from levyscreen.cli.common import CohortPath, Device, ModelName, NoCache, Out, ProtocolName, Share
 from levyscreen.errors import UsageError
+from levyscreen.names import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,13 +35,17 @@ def command(
     signal: Annotated[
         str | None, typer.Option(help="calibrated (default), deviation, disagreement, sigma or evidence.")
     ] = None,
-    hide: Annotated[float, typer.Option(help="Fraction of a record's readings hidden and asked for.")] = 0.3,
-    seed: Annotated[int, typer.Option(help="Which readings are hidden.")] = 0,
+    hide: Annotated[float, typer.Option(help="Fraction of a record's readings held out in a masking.")] = 0.3,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Disjoint maskings, each a pass: 3 by default, 1 under the paper's protocol or for speed."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which readings are held out.")] = 0,
     compare: Annotated[
         bool, typer.Option("--compare", help="Run 20 dropout passes, and the ensemble if MODEL has one.")
     ] = False,
     queries: Annotated[
-        bool, typer.Option("--queries", help="Also write queries.parquet, a row a hidden reading.")
+        bool, typer.Option("--queries", help="Also write queries.parquet, a row for each held-out reading.")
     ] = False,
     protocol: ProtocolName = None,
     out: Out = None,
@@ -47,9 +53,10 @@ def command(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="File for the table, - for stdout.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if any line or record was rejected.")] = False,
     no_cache: NoCache = False,
+    share: Share = False,
     device: Device = "auto",
 ) -> None:
-    """Rank the records of COHORT by the model's own doubt, in one pass, and say why.
+    """Rank the records of COHORT by the model's own uncertainty, one pass for each masking, and say why.
 
     Prints every record, or with --top-decile or --flag only the flagged ones, after those that cannot be ranked. Writes
     scores.parquet, rejects.parquet and timing.json to the output folder, and meds.parquet where records have subjects
@@ -62,7 +69,7 @@ def command(
     from levyscreen.screen import ScreenSettings
 
     machine.prepare()
-    settings = ScreenSettings(hide=hide, seed=seed, flag=0.1 if flag is None else flag, signal=signal)
+    settings = ScreenSettings(hide=hide, seed=seed, flag=0.1 if flag is None else flag, signal=signal, folds=folds)
     where = machine.device(device)
     start = time.perf_counter()
     loaded, name, protocol = common.load(context, model, protocol, where)
@@ -71,14 +78,15 @@ def command(
     times = {"ingest_s": time.perf_counter() - known, "load_s": known - start}
     common.note_left_out(records, loaded)
     common.note_met(records, loaded)
-    folder = out or common.OUT / records.name
+    common.note_uncalibrated(loaded, signal)
+    folder = common.folder_for(out, cohort, records.name)
     screening, comparison = _run(records, loaded, settings, queries, compare, protocol)
-    _write(screening, comparison, records, folder, times)
+    files = _write(screening, comparison, records, folder, times)
     _report(screening, comparison, records, folder)
     _note_former(folder, screening)
     from levyscreen.report.screened import note
 
-    note(folder, cohort, _reference(loaded, name), protocol, sys.argv[1:], comparison is not None)
+    note(folder, cohort, _reference(loaded, name), protocol, sys.argv[1:], files)
     common.remember(cohort, name, protocol, folder)
     frame = screening.scores
     if top_decile or flag is not None:
@@ -119,7 +127,7 @@ def _run(
                 "the comparison goes on without it (train --members 5, or --protocol paper, has one)"
             )
     most = 512 if protocol == "paper" else None
-    with common.progress("screening", len(cohort)) as done:
+    with common.progress("screening", len(cohort) * settings.folds_of(model)) as done:
         screening = screen(cohort, model, settings, queries, done, most_readings=most, **extra)
     if comparison is None:
         return screening, None
@@ -135,14 +143,15 @@ def _reference(model: Model, name: str) -> str:
 
 def _write(
     screening: Screening, comparison: pd.DataFrame | None, cohort: Cohort, folder: Path, times: dict[str, float]
-) -> None:
+) -> dict[str, str]:
+    """Writes the results; gives the digest of each file."""
     import pyarrow as pa
 
     from levyscreen import machine, outputs, schema
     from levyscreen.records.mapped.meds import has_meds_scores, meds_scores
     from levyscreen.temporaries import together
 
-    start, provenance = time.perf_counter(), screening.provenance
+    start, provenance = time.perf_counter(), outputs.with_run(screening.provenance)
     former = outputs.read_footer(folder / "scores.parquet").get("cohort_fingerprint")
     scores = pa.Table.from_pandas(screening.scores, schema.SCORES, preserve_index=False)
     tables = {"scores.parquet": scores, "rejects.parquet": cohort.rejects}
@@ -154,10 +163,11 @@ def _write(
         for name, table in tables.items():
             outputs.write_parquet(whole / name, table, provenance)
         if comparison is not None:
-            outputs.write_text(whole / COMPARISON, comparison.to_csv(index=False))
+            outputs.write_text(whole / COMPARISON, comparison.to_csv(index=False), shared=False)
         peak = machine.peak_memory_bytes()
         screening.timing.update(times, write_s=time.perf_counter() - start, peak_memory_bytes=peak)
-        outputs.write_json(whole / "timing.json", screening.timing)
+        outputs.write_json(whole / "timing.json", screening.timing, shared=False)
+        digests = {path.name: outputs.digest(path) for path in sorted(whole.iterdir())}
     if former not in (None, provenance["cohort_fingerprint"]):
         common.stderr(
             f"note: what was in {folder} of another cohort, or of this one before it changed, is replaced; "
@@ -168,6 +178,21 @@ def _write(
         if (folder / name).is_file():  # another screening's, which would be taken for this one's
             (folder / name).unlink()
             common.stderr(f"note: {folder / name} was of a former screening, and is taken away")
+    return digests
+
+
+def _of_too_little_hidden(screening: Screening) -> str:
+    """A note on records that have readings enough, but so few are hidden that it is none; "" where there are none."""
+    from levyscreen.config import OURS
+    from levyscreen.records.hiding import hidden_count
+
+    hide, scores = screening.provenance["hide"], screening.scores
+    enough = scores.loc[(scores["status"] == "too_few") & (scores["n_readings"] >= OURS.min_readings), "n_readings"]
+    none = int((hidden_count(enough.to_numpy(), hide) == 0).sum())
+    if not none:
+        return ""
+    least = math.ceil(1 / hide)
+    return f"note: --hide {hide:g} hides no reading of {counted(none, 'record')} with fewer than {least:,} readings"
 
 
 def _note_former(folder: Path, screening: Screening) -> None:
@@ -187,10 +212,13 @@ def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path)
 
     status = screening.scores["status"]
     left_out = int((status == "too_many").sum())
-    note = f"note: {left_out} records over 512 readings left out, as the paper does" if left_out else ""
-    ranked = (status == "scored").any()
+    note = f"note: {counted(left_out, 'record')} over 512 readings left out, as the paper does" if left_out else ""
+    degenerate = int((status == "degenerate").sum())
+    alike = f"note: {counted(degenerate, 'record')} not ranked, status degenerate: readings that repeat each other"
+    ranked = bool((status == "scored").any())
     none = "" if ranked else "note: no record could be ranked: levyscreen validate says what is read"
-    for line in (rejects_line(cohort), note, none, timing_line(screening.timing), f"written to {folder}"):
+    notes = note, alike if degenerate else "", _of_too_little_hidden(screening) or none
+    for line in (rejects_line(cohort), *notes, timing_line(screening.timing), f"written to {folder}"):
         if line:
             common.stderr(line)
     if comparison is not None:

@@ -33,7 +33,9 @@ def command(
         typer.Option(help="A model trained on COHORT with --members: start from it and learn its ensemble's mean."),
     ] = None,
     epochs: Annotated[int, typer.Option(help="At most; early stopping may end before.")] = 30,
-    protocol: Annotated[str, typer.Option(help="ours, or paper for the paper's cleaning and limits.")] = "ours",
+    protocol: Annotated[
+        str, typer.Option(help="ours, or paper for the paper's cleaning, limits, network and loss.")
+    ] = "ours",
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a training in this folder was cut off.")
     ] = False,
@@ -42,7 +44,7 @@ def command(
 ) -> None:
     """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept to judge it by."""
     from levyscreen import machine
-    from levyscreen.config import PROTOCOLS, SEEDS, ModelConfig, TrainingConfig
+    from levyscreen.config import OUR_NETWORK, OUR_TRAINING, PROTOCOLS, SEEDS, ModelConfig, TrainingConfig
     from levyscreen.store import CONFIG, load_model
     from levyscreen.training import member_seeds, train, train_member, train_student
 
@@ -56,11 +58,14 @@ def command(
     machine.prepare()
     where = machine.device(device)
     found = common.read(cohort, no_cache)
+    if out is not None:
+        common.refuse_inside(out, cohort)
     folder = out or Path("runs") / f"{found.name}-{'student' if teacher else decode}-{seed}"
     if not resume and (folder / CONFIG).exists():
         raise UsageError(f"{folder} holds a model: name another folder with --out, or go on with it by --resume")
-    settings = ModelConfig(len(found.variables), decode, head)  # type: ignore[arg-type]
-    config = TrainingConfig(seed=seed, epochs=epochs)
+    network, recipe = (OUR_NETWORK, OUR_TRAINING) if protocol == "ours" else ({}, {})
+    settings = ModelConfig(len(found.variables), decode, head, **network)  # type: ignore[arg-type]
+    config = TrainingConfig(seed=seed, epochs=epochs, **recipe)
     watch, close = _watch(epochs)
     try:
         if teacher:

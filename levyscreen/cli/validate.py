@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from levyscreen.cli import common
-from levyscreen.cli.common import CohortPath, NoCache
-from levyscreen.names import printable
+from levyscreen.cli.common import CohortPath, NoCache, Share
+from levyscreen.names import counted, printable
 
 
 def command(
     cohort: CohortPath,
     write: Annotated[Path | None, typer.Option(help="Also keep the cohort as Parquet in this new folder.")] = None,
     no_cache: NoCache = False,
+    share: Share = False,
 ) -> None:
     """Print what is in COHORT and what is odd about it; needs no model."""
     from rich.console import Group
@@ -27,7 +28,7 @@ def command(
     found = common.read(cohort, no_cache)
     summary = summarise(found)
     parts = [
-        frame_table(summary.records, f"{found.name}: {len(found):,} records"),
+        frame_table(summary.records, f"{found.name}: {counted(len(found), 'record')}"),
         frame_table(summary.classes, "Lines by what became of them"),
         frame_table(summary.variables, "Readings by variable"),
     ]
@@ -37,5 +38,6 @@ def command(
     for note in summary.notes:
         typer.echo(printable(note))
     if write is not None:
+        common.refuse_inside(write, cohort)
         write_cohort(found, write)
         common.stderr(f"written to {write}")

@@ -14,7 +14,7 @@ import numpy as np
 from levyscreen.errors import UsageError
 from levyscreen.questions import SIGNALS, Answers, ask
 from levyscreen.records.cohort import WINDOW_RECORDS
-from levyscreen.records.preprocessor import Readings
+from levyscreen.records.readings import Readings
 from levyscreen.screen import ScreenSettings, Subjects, select
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """Every hidden reading, (N,) each in z units, and the readings of F flagged records, the least trusted first."""
+    """Every held-out reading, (N,) each in z units, and of F flagged records one masking, the least trusted first."""
 
     record: NDArray[np.int64]  # row of the cohort
     variable: NDArray[np.int64]
@@ -70,17 +70,18 @@ def ask_again(
     model: Model,
     done: Callable[[int], None] = lambda records: None,
 ) -> Asked:
-    """One pass over the cohort, with the screening's own seed and settings."""
+    """The screening's passes over the cohort once more, with its own seed and settings."""
     facts = screened.provenance
-    settings = ScreenSettings(facts["hide"], facts["seed"], facts["flag"], facts["signal"])
+    settings = ScreenSettings(facts["hide"], facts["seed"], facts["flag"], facts["signal"], folds=facts["folds"])
     ids = _flagged(screened)
     answered: list[tuple[NDArray[Any], ...]] = []
     flagged: list[tuple[Readings, Readings]] = []
     for first, part in cohort.windows(WINDOW_RECORDS):
         subjects = select(part, model, settings, screened.most_readings)
         flagged.append(_halves(subjects, ids))
-        for _, answers in ask(model.network, subjects.readings, subjects.hidden, model.device, settings.tokens, done):
-            answered.append(_kept(model, facts["signal"], answers, first))
+        for masking in subjects.maskings:
+            for _, answers in ask(model.network, subjects.readings, masking, model.device, settings.tokens, done):
+                answered.append(_kept(model, facts["signal"], answers, first))
     if not answered:
         raise UsageError(f"no record of {screened.folder} was scored: there is nothing to report")
     seen, hidden = (_ordered(parts, ids) for parts in zip(*flagged, strict=True))
@@ -96,15 +97,18 @@ def _flagged(screened: Screened) -> NDArray[np.int64]:
 
 def _kept(model: Model, signal: str, answers: Answers, first: int) -> tuple[NDArray[Any], ...]:
     """Columns of Asked."""
-    scale = model.require_calibration().scale_of(answers)
-    doubt = scale if signal == "calibrated" else answers.signal(SIGNALS[signal])
+    calibration = model.require_calibration()
+    scale = calibration.scale_of(answers)
+    expected = calibration.expected_error(scale, answers.variable)
+    doubt = expected if signal == "calibrated" else answers.signal(SIGNALS[signal])
     return (answers.record + first, answers.variable, answers.truth, answers.prediction, doubt, scale)
 
 
 def _halves(subjects: Subjects, ids: NDArray[np.int64]) -> tuple[Readings, Readings]:
-    """Of the flagged records among these: what the model saw, and what it was asked."""
+    """Of the flagged records among these: what the model saw in the first masking, and what it was asked."""
     rows = np.flatnonzero(np.isin(subjects.readings.record_id, ids) & subjects.scored)
-    both = subjects.readings.keep(~subjects.hidden), subjects.readings.keep(subjects.hidden)
+    masking = subjects.maskings[0]
+    both = subjects.readings.keep(~masking), subjects.readings.keep(masking)
     return both[0].take(rows), both[1].take(rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from levyscreen.names import printable
+from levyscreen.names import counted, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,13 +19,27 @@ def evaluation_markdown(name: str, evaluation: Evaluation) -> str:
     """The tables of a model card."""
     facts = evaluation.summary
     head = (
-        f"{inert(name)} on {inert(facts['cohort'])}: {facts['records']:,} records, "
+        f"{inert(name)} on {inert(facts['cohort'])}: {counted(facts['records'], 'record')}, "
         f"{facts['targets']:,} hidden readings. MAE {facts['mae']:.4f}, MSE {facts['mse']:.4f} (z-scored)."
     )
     coverage = evaluation.reliability.filter(regex="^(variable|n|patients|coverage_|error_|gaussian_|width_|bounded_)")
     parts = (
-        ("Error ranking, all signals from the one pass", evaluation.ranking),
+        (
+            "Error ranking, all signals from the one pass; by patient over all disjoint maskings: Spearman with the "
+            "mean error, and the excess error of the least trusted tenth",
+            evaluation.ranking,
+        ),
         ("CRPS of the calibrated Gaussian", evaluation.distribution),
+        (
+            "Mean error beside linear interpolation and the last value of the patient's own readings, by how far the "
+            "model is ahead of interpolation, with half the 95 % interval of that by patient",
+            evaluation.baselines,
+        ),
+        (
+            "Tenths of the readings by their expected error, the smallest first: the error that was made, as a "
+            "multiple of the expected one, and coverage",
+            evaluation.deciles,
+        ),
         (
             "Conformal coverage with its standard error by patient, Gaussian coverage, median width in standard "
             "deviations; worst variable first",

@@ -102,7 +102,7 @@ def _patients(asked: Asked, cohort: Cohort) -> int | None:
 
 def write(path: Path, page: str) -> None:
     """Writes the page whole or not at all, for its owner alone: it holds patients' data."""
-    outputs.write_private(path, page)
+    outputs.write_text(path, page, shared=False)
 
 
 def _environment() -> Environment:

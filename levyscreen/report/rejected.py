@@ -30,6 +30,7 @@ RECORDS = {
     "unreadable": "cannot be read as a record",
     "empty": "no reading that the model knows",
     "too_few": "too few readings: no uncertainty is claimed",
+    "degenerate": "readings that repeat each other, or are of one variable or time: no uncertainty is claimed",
     "non_finite": "the model's answer was not a number",
     "too_many": "over 512 readings, which the paper's protocol leaves out",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 NOTE = "screening.json"
 COMPARISON = "comparison.csv"
+WRITTEN = ("scores.parquet", "rejects.parquet", "meds.parquet", "queries.parquet", COMPARISON, "timing.json")
 
 
 @dataclass(frozen=True)
@@ -41,26 +43,43 @@ class Screened:
 
 
 def note(
-    folder: Path, cohort: Path, model: str, protocol: str | None, command: list[str], comparison: bool = False
+    folder: Path, cohort: Path, model: str, protocol: str | None, command: list[str], files: Mapping[str, str]
 ) -> None:
-    """Writes into an output folder what its screening was asked; `comparison` says whether it ran one."""
+    """Writes into an output folder, last, what its screening was asked, and the digest of each file that it wrote."""
     facts = {"cohort": str(cohort.resolve()), "model": model, "protocol": protocol, "command": command}
-    outputs.write_json(folder / NOTE, outputs.sealed(facts | {"comparison": comparison}))
+    outputs.write_json(folder / NOTE, outputs.sealed(facts | {"files": dict(files)}), shared=False)
+
+
+def require_one_run(folder: Path) -> dict[str, Any]:
+    """The note in an output folder. Raises UsageError, naming a file, unless its files are all of that one screening.
+
+    A run that was killed, or a second one into the same folder at once, leaves files of two.
+    """
+    found = _json(folder / NOTE)
+    if not outputs.is_whole(found) or not {"cohort", "model", "protocol", "command", "files"} <= set(found):
+        raise UsageError(_again(folder / NOTE, "is damaged"))
+    for name in WRITTEN:
+        path, digest = folder / name, found["files"].get(name)
+        if digest is not None and not path.exists():
+            raise UsageError(_again(path, "is missing"))
+        if path.exists() and (digest is None or outputs.digest(path) != digest):
+            raise UsageError(_again(path, f"is damaged, or of another screening than {NOTE}"))
+    return found
 
 
 def read_screened(folder: Path) -> Screened:
     """Reads an output folder. Raises UsageError, saying which of its files is missing or damaged."""
-    found = _json(folder / NOTE)
-    if not outputs.is_whole(found) or not {"cohort", "model", "protocol", "command", "comparison"} <= set(found):
-        raise UsageError(_again(folder / NOTE, "is damaged"))
+    _json(folder / NOTE)
     scores, provenance = _table(folder / "scores.parquet", schema.SCORES)
     rejects, _ = _table(folder / "rejects.parquet", schema.REJECTS)
+    timing = _json(folder / "timing.json")
+    found = require_one_run(folder)  # last: an error that says what is wrong is the better one
     return Screened(
         folder,
         scores,
         rejects,
-        _comparison(folder / COMPARISON) if found["comparison"] else None,
-        _json(folder / "timing.json"),
+        _comparison(folder / COMPARISON) if COMPARISON in found["files"] else None,
+        timing,
         provenance,
         found["cohort"],
         found["model"],
@@ -86,7 +105,7 @@ def _table(path: Path, columns: pa.Schema) -> tuple[pd.DataFrame, dict[str, Any]
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(outputs.read_text(path))
     except FileNotFoundError:
         raise UsageError(_again(path, "is missing")) from None
     except (OSError, ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from levyscreen import schema
-from levyscreen.names import printable
+from levyscreen.names import counted, printable
 from levyscreen.types import LineClass
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def scores_table(shown: pd.DataFrame, scores: pd.DataFrame, signal: str) -> Scor
     """The records to look at first: what cannot be ranked, then the least trusted."""
     flagged, scored = int(scores["flagged"].sum()), int((scores["status"] == "scored").sum())
     not_ranked = len(scores) - scored
-    title = f"{flagged} of {scored} ranked records flagged, {not_ranked} not ranked; signal: {signal}"
+    title = f"{flagged} of {counted(scored, 'ranked record')} flagged, {not_ranked} not ranked; signal: {signal}"
     return ScoresTable(shown, title, signal)
 
 
@@ -168,5 +168,6 @@ def timing_line(timing: dict[str, Any]) -> str:
         if name.endswith("_s") and "per" not in name
     ]
     memory = f"peak memory {timing['peak_memory_bytes'] / 1e9:.2f} GB"
-    asked = f"{timing['records']:,} records, {timing['queries']:,} queries, {timing['passes']} pass"
+    passes = counted(timing["passes"], "pass")
+    asked = f"{counted(timing['records'], 'record')}, {timing['queries']:,} queries, {passes}"
     return f"{asked}: {', '.join([*stages, memory])}"

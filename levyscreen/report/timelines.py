@@ -19,7 +19,8 @@ from levyscreen.timeline import WINDOW, Asker, ContinuumSettings, Timeline, time
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from levyscreen.records.preprocessor import Preprocessor, Readings
+    from levyscreen.records.preprocessor import Preprocessor
+    from levyscreen.records.readings import Readings
     from levyscreen.report.asking import Asked
     from levyscreen.store import Model
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from levyscreen import outputs
 from levyscreen.errors import UsageError
+from levyscreen.records import quoting
 from levyscreen.records.described import UNKNOWN, facts
-from levyscreen.records.mapped.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,15 +40,14 @@ def read_outcomes(path: Path) -> Outcomes:
     Raises UsageError, naming line and column and never a value.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            name, found = _column(path, reader.fieldnames or []), {}
-            for line, record_id, value in _rows(path, reader, *name):
-                if record_id in found:
-                    raise UsageError(f"{path}, line {line}: this record id stood on an earlier line: keep one of them")
-                found[record_id] = value
+        reader = csv.DictReader(io.StringIO(outputs.read_text(path, "utf-8-sig"), newline=""))
+        name, found = _column(path, reader.fieldnames or []), {}
+        for line, record_id, value in _rows(path, reader, *name):
+            if record_id in found:
+                raise UsageError(f"{path}, line {line}: this record id stood on an earlier line: keep one of them")
+            found[record_id] = value
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read as CSV text: {error}") from error
+        raise UsageError(f"{path} cannot be read as CSV text: {quoting.reason(error)}") from error
     return Outcomes(name[1].replace("_", " "), found)
 
 
@@ -59,7 +60,7 @@ def _column(path: Path, names: Any) -> tuple[str, str]:
     if len(ids) != 1 or len(outcomes) != 1:
         raise UsageError(
             f"{path} needs one column {' or '.join(IDS)} and one column {' or '.join(OUTCOMES)} "
-            f"of 0 and 1; it has {listed(names) or 'none'}"
+            f"of 0 and 1; it has {quoting.columns(names, (*IDS, *OUTCOMES)) or 'none'}"
         )
     return ids[0], outcomes[0]
 
@@ -71,8 +72,15 @@ def _rows(path: Path, reader: csv.DictReader[str], ids: str, outcomes: str) -> I
         if not (record_id.isascii() and record_id.isdecimal() and len(record_id) <= 18):
             raise UsageError(f"{path}, line {reader.line_num}: column {ids} holds no record id")
         if value not in WORDS:
-            raise UsageError(f"{path}, line {reader.line_num}: column {outcomes} holds neither 0 nor 1 nor nothing")
+            raise UsageError(
+                f"{path}, line {reader.line_num}: column {_shown(outcomes)} holds neither 0 nor 1 nor nothing"
+            )
         yield reader.line_num, int(record_id), WORDS[value]
+
+
+def _shown(outcomes: str) -> str:
+    """The column's name where it is a usual one; another file's may be a value."""
+    return outcomes if outcomes in OUTCOMES else "of outcomes"
 
 
 def groups(scored: pd.DataFrame, described: pa.Table, outcomes: Outcomes | None) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Model folders: weights, configuration, preprocessor, calibration, card. Loading runs no code from them."""
 
 from levyscreen.store.files import CALIBRATION, CARD, CARD_DATA, CONFIG, PREPROCESSOR, WEIGHTS
+from levyscreen.store.manifest import MANIFEST, seal
 from levyscreen.store.members import has_member, load_members, member_path, save_member
 from levyscreen.store.model import Model, identities
 from levyscreen.store.reading import find, load_model, shipped_folder
@@ -12,6 +13,7 @@ __all__ = [
     "CARD",
     "CARD_DATA",
     "CONFIG",
+    "MANIFEST",
     "PREPROCESSOR",
     "WEIGHTS",
     "Model",
@@ -27,5 +29,6 @@ __all__ = [
     "save_member",
     "save_model",
     "save_weights",
+    "seal",
     "shipped_folder",
 ]

@@ -20,6 +20,7 @@ WEIGHTS, CONFIG, PREPROCESSOR, CALIBRATION, CARD, CARD_DATA = (
     "card.json",
 )
 MEMBERS = "member-*.safetensors"
+MANIFESTS = "manifest.json"  # how their names end
 
 
 def parsed_file(path: Path, parse: Any) -> Any:
@@ -28,7 +29,7 @@ def parsed_file(path: Path, parse: Any) -> Any:
     if path.name != PREPROCESSOR and (type(data.get("format")) is not int or data["format"] != FORMAT):
         raise ModelError(f"{path} has format {data.get('format')!r:.40}; this version reads {FORMAT}")
     try:
-        return parse({key: value for key, value in data.items() if key != outputs.SEAL})
+        return parse(data if path.name.endswith(MANIFESTS) else {k: v for k, v in data.items() if k != outputs.SEAL})
     except CalibrationError as error:
         raise CalibrationError(f"{path} is not what this version writes: {error}") from error
     except (KeyError, ValueError) as error:
@@ -38,7 +39,7 @@ def parsed_file(path: Path, parse: Any) -> Any:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises ModelError where there is none."""
     try:
-        data = json.loads(require_file(path).read_text(encoding="utf-8"))
+        data = json.loads(outputs.read_text(require_file(path)))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read: {error}") from error
     if not isinstance(data, dict):

@@ -11,8 +11,9 @@ from levyscreen.config import parsed
 from levyscreen.errors import ModelError
 from levyscreen.model.network import Network
 from levyscreen.store.files import CONFIG, MEMBERS, read_json
+from levyscreen.store.manifest import digest_of, put
 from levyscreen.store.model import Model
-from levyscreen.store.weights import checked, load_weights, save_weights
+from levyscreen.store.weights import as_bytes, checked, load_weights
 
 
 def member_path(folder: Path, seed: int) -> Path:
@@ -29,10 +30,10 @@ def has_member(folder: Path, seed: int) -> bool:
 def save_member(folder: Path, seed: int, network: Network) -> Path:
     """Writes another member of a model's ensemble into its folder."""
     path, config = member_path(folder, seed), read_json(folder / CONFIG)
-    save_weights(path, network)
-    weights = config.get("weights", {}) | {path.name: outputs.digest(path)}
-    content = {k: v for k, v in config.items() if k != outputs.SEAL}
-    outputs.write_json(folder / CONFIG, outputs.sealed(content | {"weights": weights}))
+    content = as_bytes(network)
+    weights = config.get("weights", {}) | {path.name: digest_of(content)}
+    plain = {k: v for k, v in config.items() if k != outputs.SEAL}
+    put(folder, {path.name: content, CONFIG: outputs.json_bytes(outputs.sealed(plain | {"weights": weights}))})
     return path
 
 

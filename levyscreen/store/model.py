@@ -101,13 +101,13 @@ class Model:
     def timeline_calibration(self, with_deviation: bool) -> Calibration:
         """The one for a dense timeline: unless the deviation is paid for anyway, on a signal of the mean path.
 
-        On sigma_hat where there is one: the disagreement does not see that evidence is missing.
+        A meta-model's, or else sigma_hat's, where there is one: the disagreement does not see that evidence is missing.
         """
         default = self.require_calibration()
         if with_deviation and default.needs_deviation:
             return default
         cheap = [c for c in self.calibrations.values() if not c.needs_deviation]
-        return min(cheap, key=lambda c: c.signal != "sigma_hat", default=default)
+        return min(cheap, key=lambda c: (c.reader is None, c.signal != "sigma_hat"), default=default)
 
     def provenance(self) -> dict[str, Any]:
         """What an output says of the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from levyscreen.config import ModelConfig, TrainingConfig, parsed
 from levyscreen.errors import ModelError
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.store.files import CALIBRATION, CONFIG, PREPROCESSOR, WEIGHTS, damaged, parsed_file, read_json
+from levyscreen.store.manifest import check
 from levyscreen.store.model import Model
 from levyscreen.store.weights import checked, load_weights
 
@@ -42,7 +44,13 @@ def find(model: str | Path) -> Path:
 
 def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") -> Model:
     """Loads a shipped model by name, or a model folder. Raises ModelError, saying what is wrong with which file."""
-    folder = find(model)
+    loaded = read_model(find(model), device)  # first: an error that says what is wrong is the better one
+    check(loaded.folder)
+    return replace(loaded, shipped=len(Path(model).parts) == 1 and loaded.folder.parent == shipped_folder())
+
+
+def read_model(folder: Path, device: torch.device | str = "cpu") -> Model:
+    """The model in a folder, by whatever its files say; only `load_model` asks whether they are of one training."""
     preprocessor = parsed_file(folder / PREPROCESSOR, Preprocessor.from_json)
     settings, training, weights = parsed_file(folder / CONFIG, _settings)
     if settings.variables != len(preprocessor.variables):
@@ -52,13 +60,11 @@ def load_model(model: str | Path = DEFAULT, device: torch.device | str = "cpu") 
         )
     calibrations, fitted_on = _read_calibrations(folder / CALIBRATION, preprocessor)
     network = load_weights(folder / WEIGHTS, settings, device)
-    for name in (CONFIG, PREPROCESSOR, CALIBRATION):  # last: an error that says what is wrong is the better one
+    for name in (CONFIG, PREPROCESSOR, CALIBRATION):
         if (folder / name).exists() and not outputs.is_whole(read_json(folder / name)):
             raise damaged(folder / name)
     digest = checked(folder / WEIGHTS, weights)
-    named = len(Path(model).parts) == 1 and folder.parent == shipped_folder()
-    name = folder.resolve().name
-    return Model(name, folder, digest, network, preprocessor, calibrations, training, fitted_on, named)
+    return Model(folder.resolve().name, folder, digest, network, preprocessor, calibrations, training, fitted_on)
 
 
 def _settings(data: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any], dict[str, str]]:

@@ -38,7 +38,12 @@ def load_weights(path: Path, settings: ModelConfig, device: torch.device | str =
 def save_weights(path: Path, network: Network) -> None:
     """Writes a network's weights alone, as for a member of an ensemble."""
     with outputs.replacing(path) as temporary:
-        temporary.write_bytes(serialised({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}))
+        temporary.write_bytes(as_bytes(network))
+
+
+def as_bytes(network: Network) -> bytes:
+    """A network's weights as a safetensors file has them."""
+    return bytes(serialised({k: t.detach().cpu().contiguous() for k, t in network.state_dict().items()}))
 
 
 def checked(path: Path, weights: dict[str, str]) -> str:

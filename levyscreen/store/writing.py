@@ -20,13 +20,13 @@ from levyscreen.store.files import (
     CARD_DATA,
     CONFIG,
     FORMAT,
-    MEMBERS,
     PREPROCESSOR,
     WEIGHTS,
     read_json,
 )
+from levyscreen.store.manifest import begin, check, digest_of, put
 from levyscreen.store.model import Model, as_json, identities
-from levyscreen.store.weights import save_weights
+from levyscreen.store.weights import as_bytes
 from levyscreen.temporaries import folder_beside
 
 if TYPE_CHECKING:
@@ -34,18 +34,23 @@ if TYPE_CHECKING:
 
 
 def save_model(folder: Path, network: Network, preprocessor: Preprocessor, training: dict[str, Any]) -> None:
-    """Writes weights, configuration and preprocessor.
+    """Writes weights, configuration, preprocessor and, last, the manifest by which they belong together.
 
     What lies there of other weights, their calibration and the further members of their ensemble, is removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for former in (folder / CALIBRATION, *folder.glob(MEMBERS)):
-        former.unlink(missing_ok=True)
-    save_weights(folder / WEIGHTS, network)
-    outputs.write_json(folder / PREPROCESSOR, outputs.sealed(preprocessor.to_json()))
-    weights = {WEIGHTS: outputs.digest(folder / WEIGHTS)}
+    begin(folder)
+    content = as_bytes(network)
+    weights = {WEIGHTS: digest_of(content)}
     config = {"format": FORMAT, "model": network.config.to_json(), "training": training, "weights": weights}
-    outputs.write_json(folder / CONFIG, outputs.sealed(config))
+    put(
+        folder,
+        {
+            WEIGHTS: content,
+            PREPROCESSOR: outputs.json_bytes(outputs.sealed(preprocessor.to_json())),
+            CONFIG: outputs.json_bytes(outputs.sealed(config)),
+        },
+    )
 
 
 def save_calibrations(model: Model, calibrations: Sequence[Calibration], described: pa.Table) -> Model:
@@ -56,7 +61,8 @@ def save_calibrations(model: Model, calibrations: Sequence[Calibration], describ
     fitted_on = identities(described)
     if "subjects" not in fitted_on:
         fitted_on.pop("unnamed", None)
-    outputs.write_json(model.folder / CALIBRATION, outputs.sealed(as_json(calibrations) | {"fitted_on": fitted_on}))
+    content = outputs.sealed(as_json(calibrations) | {"fitted_on": fitted_on})
+    put(model.folder, {CALIBRATION: outputs.json_bytes(content)})
     return replace(model, calibrations={c.signal: c for c in calibrations}, fitted_on=fitted_on)
 
 
@@ -70,6 +76,7 @@ def copied(model: Model, folder: Path) -> Model:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with folder_beside(folder) as temporary:
             shutil.copytree(model.folder, temporary / "copy", ignore=shutil.ignore_patterns("training", CARD))
+            check(temporary / "copy")
             data = temporary / "copy" / CARD_DATA
             if data.exists():
                 outputs.write_json(data, {k: v for k, v in read_json(data).items() if k != "KeyMetrics"})

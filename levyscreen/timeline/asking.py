@@ -17,6 +17,7 @@ from torch import Tensor
 from levyscreen import schema
 from levyscreen.errors import UsageError
 from levyscreen.memory import halving
+from levyscreen.model.neighbours import nearby
 from levyscreen.operator import LatticeReader, Timestamps
 from levyscreen.parallel import each
 from levyscreen.records.batches import Batcher, by_tokens
@@ -24,11 +25,16 @@ from levyscreen.records.batches import Batcher, by_tokens
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from levyscreen.model.heads import Beside
+    from levyscreen.model.neighbours import Timetable
+    from levyscreen.model.network import Prediction
     from levyscreen.operator import Field
-    from levyscreen.records.preprocessor import Readings
+    from levyscreen.records.readings import Readings
     from levyscreen.store import Model
 
 WINDOW = 128  # records answered, then written as one row group
+ANSWERS = WINDOW * 36 * 288  # of a window: on a denser grid it has fewer records
+MOST_TIMES = 20_000  # of a grid; one in ten seconds of 48 hours is 17,280
 TOKENS = 2_048  # padded readings an encoder batch
 QUERIES = 10_368  # of a record at once, in whole variables: bounds memory whatever the grid
 
@@ -46,6 +52,8 @@ class ContinuumSettings:
     def __post_init__(self) -> None:
         if self.grid < 1:
             raise UsageError(f"the grid needs 1 time at least, got {self.grid}")
+        if self.grid > MOST_TIMES:
+            raise UsageError(f"the grid has {MOST_TIMES:,} times at most, got {self.grid:,}: ask fewer of it")
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class _Emitted:
     disagreement: NDArray[np.float32]
     sigma_hat: NDArray[np.float32]
     deviation: NDArray[np.float32] | None = None
+    surroundings: NDArray[np.float32] | None = None  # (V, T, .)
 
 
 @dataclass(frozen=True)
@@ -81,11 +90,17 @@ class Asker:
         self.time_hours = (np.arange(settings.grid) * (variables.horizon_hours / settings.grid)).astype(np.float32)
         variable, time = torch.from_numpy(self.variable), torch.from_numpy(self.time_hours / horizon)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
-            self.lattice = model.network.lattice(variable.to(self.device), time.to(self.device))
+            self.queries = variable.to(self.device), time.to(self.device)
+            self.lattice = model.network.lattice(*self.queries)
             self.head = model.network.fused_head()
         self.calibration = model.timeline_calibration(settings.with_deviation)
         self.calibration.level_index(settings.level)  # an unknown level is refused before anything is computed
         self.with_deviation = settings.with_deviation or self.calibration.needs_deviation
+
+    @property
+    def window(self) -> int:
+        """How many records are answered at once: as many as memory bears, whatever grid and variables."""
+        return max(1, min(WINDOW, ANSWERS // max(1, len(self.variable) * len(self.time_hours))))
 
     @property
     def names(self) -> list[str]:
@@ -101,30 +116,56 @@ class Asker:
         lengths = readings.lengths.tolist()
         with torch.autocast(self.device.type, enabled=False):
             field = self.model.network.record_side(batch)
-            answers = [self._answer(field.record(row, n), batch.time[row, :n]) for row, n in enumerate(lengths)]
+            timetable = self.model.network.timetable(batch)
+            answers = [
+                self._answer(field.record(row, n), timetable.record(row, n), batch.time[row, :n])
+                for row, n in enumerate(lengths)
+            ]
         columns = {name: np.stack([answer[name] for answer in answers]) for name in self.names}
         return Timeline(readings.record_id, self.variable, self.time_hours, columns)
 
-    def _answer(self, field: Field, time: Tensor) -> dict[str, NDArray[np.float32]]:
+    def _answer(self, field: Field, timetable: Timetable, time: Tensor) -> dict[str, NDArray[np.float32]]:
         """Columns for one record, (V, T) each."""
         decode = self.model.network.levy()
         timestamps = Timestamps.of(time, field, decode.grid) if self.with_deviation else None
-        reader = LatticeReader(self.lattice, field, decode.tau, timestamps)
+        reader = LatticeReader(self.lattice, field, decode.rate, timestamps)
         head = self.head.around(field.centre[0, :, 0])
         step = max(1, QUERIES // len(self.time_hours))
-        parts = [
-            self.model.network.ask_lattice(reader, head, slice(first, first + step))
-            for first in range(0, len(self.variable), step)
-        ]
+        parts = []
+        for first in range(0, len(self.variable), step):
+            chosen = slice(first, first + step)
+            parts.append(self.model.network.ask_lattice(reader, head, chosen, self.beside(timetable, chosen)))
         signals = {
             name: _joined([getattr(p.signals, name) for p in parts])
             for name in ("evidence", "disagreement", "sigma_hat", *(["deviation"] if self.with_deviation else []))
         }
-        return self._in_units(_joined([p.mean for p in parts]), signals)
+        mean = torch.cat([p.mean for p in parts])
+        return self._in_units(mean.cpu().numpy(), signals, self._surroundings(timetable, parts))
 
-    def _in_units(self, mean: NDArray[np.float32], signals: dict[str, NDArray[np.float32]]) -> dict[str, Any]:
+    def _surroundings(self, timetable: Timetable, parts: list[Prediction]) -> NDArray[np.float32] | None:
+        """What the calibration reads besides signals, if it does, of a record: (V, T, .)."""
+        if not self.calibration.needs_surroundings:
+            return None
+        variable, time = self.queries
+        pairs = variable.repeat_interleave(len(time))[None], time.repeat(len(variable))[None]
+        found = nearby(timetable, *pairs).view(len(variable), len(time), -1)
+        mixed = [part.mixed for part in parts if part.mixed is not None]
+        whole: NDArray[np.float32] = torch.cat([found, torch.cat(mixed)] if mixed else [found], -1).cpu().numpy()
+        return whole
+
+    def beside(self, timetable: Timetable, chosen: slice = slice(None)) -> Beside | None:
+        """What the head reads of the neighbours of some variables at all times."""
+        weights = self.head.neighbours
+        return None if weights is None else weights.of_lattice(timetable, self.queries[0][chosen], self.queries[1])
+
+    def _in_units(
+        self,
+        mean: NDArray[np.float32],
+        signals: dict[str, NDArray[np.float32]],
+        surroundings: NDArray[np.float32] | None,
+    ) -> dict[str, Any]:
         preprocessor, variable = self.model.preprocessor, self.variable[:, None]
-        scale = self.calibration.scale_of(_Emitted(mean, variable, **signals))
+        scale = self.calibration.scale_of(_Emitted(mean, variable, **signals, surroundings=surroundings))
         half = self.calibration.half_width(scale, variable, self.settings.level)
         return {
             "prediction": preprocessor.to_units(variable, mean),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from levyscreen import outputs, schema
+from levyscreen.temporaries import file_mode, private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +38,7 @@ class Writer:
         self.thread = threading.Thread(target=self._run, name="continuum-writer")
 
     def __enter__(self) -> None:
-        self.folder.mkdir()
+        private_folder(self.folder)
         self.thread.start()
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -78,6 +80,7 @@ class Writer:
             "write_statistics": ["record_id"],
             "write_page_checksum": True,
         }
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file_mode()))
         with pq.ParquetWriter(path, self.schema, **options) as writer:
             window: Timeline | None = first
             written = 0

@@ -8,7 +8,8 @@ import pandas as pd
 from tests.records.record_files import HEAD
 
 # A record in which no line is rejected.
-CLEAN = HEAD + "00:00,RecordID,{id}\n00:00,Age,54\n" + "".join(f"{h:02d}:00,HR,{60 + h}\n" for h in range(25))
+CLEAN = HEAD + "00:00,RecordID,{id}\n00:00,Age,54\n"
+CLEAN += "".join(f"{h:02d}:00,{('HR', 'MAP')[h % 2]},{60 + h}\n" for h in range(25))
 
 
 def written(name="scores.parquet", cohort="ward"):

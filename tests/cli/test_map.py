@@ -164,6 +164,7 @@ def test_a_mapped_cohort_written_as_parquet_is_a_cohort(run, ward):
     pd.testing.assert_frame_equal(scores("kept"), scores("own"), check_exact=True)
 
 
+@pytest.mark.filterwarnings("ignore::levyscreen.calibrate.CalibrationWarning")  # few subjects
 def test_a_model_trains_calibrates_and_screens_on_a_vocabulary_of_its_own(run, monkeypatch):
     """The Activity data by the mapping that levyscreen map guesses: a network as small as can be, for one epoch."""
     source = next((path for path in ACTIVITY if path.is_file()), None)
@@ -171,9 +172,10 @@ def test_a_model_trains_calibrates_and_screens_on_a_vocabulary_of_its_own(run, m
         pytest.skip("ConfLongDemo_JSI.txt.gz is not in shared/data/activity")
     assert run("map", source, "-o", "activity.toml")[0] == 0
     import levyscreen.config
+    import levyscreen.training  # before its ModelConfig is another
 
     small = {"width": 16, "heads": 2, "blocks": 1, "feed_forward": 32, "time_cells": 4, "channel_cells": 2}
-    monkeypatch.setattr(levyscreen.config, "ModelConfig", lambda n, d, h: ModelConfig(n, d, h, **small))
+    monkeypatch.setattr(levyscreen.config, "ModelConfig", lambda n, d, h, **rest: ModelConfig(n, d, h, **rest | small))
     code, _, err = run("train", "activity.toml", "--epochs", 1, "--out", "own-model")
     assert code == 0, err
     config = json.loads(Path("own-model/config.json").read_text())

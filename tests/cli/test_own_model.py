@@ -37,18 +37,18 @@ def test_a_model_is_trained_resumed_calibrated_evaluated_and_screened_with(done,
     split = json.loads(Path("own/config.json").read_text())["training"]["split"]
     assert written_by_it["fitted_on"] == {"records": split["validation"]}
     _, err = done("calibrate", "own", ward, "--rich", "--by", "nothing", "--level", "0.5,0.9")
-    assert "rich by nothing: a = " in err
+    assert "meta_model by nothing: a = " in err
     code, _, err = run("calibrate", "own", ward, "--rich", "--signal", "sigma")
     assert code == 2
-    assert "--rich reads all signals together: leave --signal out" in err
+    assert "--rich is --signal meta_model: leave --signal out" in err
 
     out, err = done("evaluate", "own", ward)
     assert out.startswith(f"own on ward: {len(split['test'])} records, ")
-    assert "| rich, calibrated by nothing |" in out
+    assert "| meta_model, calibrated by nothing |" in out
     assert "card written" not in err
     out, err = done("evaluate", "own", ward, "--card")
     assert out.strip() in Path("own/README.md").read_text()
-    assert "Calibrated (rich, by nothing)" in Path("own/card.json").read_text()
+    assert "Calibrated (meta_model, by nothing)" in Path("own/card.json").read_text()
 
     frame = frame_of(done("screen", ward, "--model", "own", "--signal", "deviation")[0])
     assert frame["trust_rank"].dropna().tolist() == list(range(1, 26))

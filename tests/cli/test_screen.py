@@ -127,7 +127,7 @@ def test_the_comparison_runs_the_rivals_and_says_when_there_is_no_ensemble(done,
 
 def test_the_papers_protocol_takes_the_papers_model_and_leaves_long_records_out(done, ward):
     out, err = done("screen", ward, "--protocol", "paper", "--flag", "0.5")
-    assert "1 records over 512 readings left out, as the paper does" in err
+    assert "1 record over 512 readings left out, as the paper does" in err
     assert written().attrs["model"] == "physionet2012-paper"
     assert (written()["status"] == "too_many").sum() == 1
     assert "too_many" not in out
@@ -137,7 +137,7 @@ def test_a_file_without_an_id_stands_in_the_table_too(done, ward, tmp_path):
     folder = write_folder(tmp_path / "odd", {"1.txt": CLEAN.format(id=1), "notes.txt": b"\xff\xfe\x00 not text"})
     out, _ = done("screen", folder, "--format", "table")
     assert "unreadable" in out
-    assert "1 of 1 ranked records flagged, 1 not ranked" in out
+    assert "1 of 1 ranked record flagged, 1 not ranked" in out
     assert "NA" not in out
 
 

@@ -2,16 +2,20 @@
 
 from tests.faults import (
     archives,
+    bounds,
+    clocks,
     damage,
     disk,
     exhaustion,
     mapped,
+    messages,
     models,
     numbers,
     privacy,
     processes,
     reader,
     same_answer,
+    uninformative,
 )
 
 ROWS = (
@@ -21,9 +25,13 @@ ROWS = (
     *exhaustion.ROWS,
     *reader.ROWS,
     *mapped.ROWS,
+    *messages.ROWS,
+    *bounds.ROWS,
+    *clocks.ROWS,
     *archives.ROWS,
     *models.ROWS,
     *numbers.ROWS,
+    *uninformative.ROWS,
     *same_answer.ROWS,
     *privacy.ROWS,
 )

@@ -101,7 +101,7 @@ def cut_up(rng: np.random.Generator) -> Iterator[int]:
         for module, name, values in (
             (screening, "WINDOW_RECORDS", (1, 5, 4096)),
             (timeline, "WINDOW_RECORDS", (1, 5, 4096)),
-            (timeline, "WINDOW", (1, 3, 128)),
+            (asking, "WINDOW", (1, 3, 128)),
             (asking, "TOKENS", (1, 700, 2_048, 100_000)),
             (asking, "QUERIES", (1, 10, 10_368)),
             (importlib.import_module("levyscreen.model.network"), "INTENSITIES", (1, 2**16, 2**24)),

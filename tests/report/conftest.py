@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from levyscreen import outputs, questions, schema
-from levyscreen.calibrate import fit_calibration
+from levyscreen.calibrate import Affine, fit_calibration
 from levyscreen.model.network import build
 from levyscreen.records.hiding import hide
 from levyscreen.records.preprocessor import Preprocessor
-from levyscreen.report.screened import note
+from levyscreen.report.screened import WRITTEN, note
 from levyscreen.screen import ScreenSettings, screen
 from levyscreen.store import Model
 from tests.learn.tiny import MODEL, PROTOCOL, VARIABLES, tiny_cohort
@@ -21,6 +21,11 @@ from tests.learn.tiny import MODEL, PROTOCOL, VARIABLES, tiny_cohort
 LIVE = '<script>alert("&")</script>'
 CPU = torch.device("cpu")
 RECORDS = 40
+
+
+def digests(folder):
+    """What a screening's note says of the files in its folder."""
+    return {name: outputs.digest(folder / name) for name in WRITTEN if (folder / name).exists()}
 
 
 def named(variables, prefix=LIVE):
@@ -60,6 +65,10 @@ def model(cohort):
     variables = preprocessor.variables.names
     shown = answers.prediction, answers.truth, answers.variable
     calibration = fit_calibration(answers.deviation, "deviation", *shown, variables, by="nothing")
+    if not calibration.rankable:  # a random network's deviation says nothing
+        slope = 0.5 * calibration.pooled.b / float(answers.deviation.mean())
+        pooled = Affine(slope, calibration.pooled.b)
+        calibration = replace(calibration, pooled=pooled, a=np.full(len(variables), slope))
     return Model(f"tiny {LIVE}", Path("tiny"), "", network, preprocessor, {"deviation": calibration}, {})
 
 
@@ -76,5 +85,5 @@ def folder(cohort, _screened, tmp_path):
     outputs.write_parquet(out / "scores.parquet", table, _screened.provenance)
     outputs.write_parquet(out / "rejects.parquet", cohort.rejects, _screened.provenance)
     outputs.write_json(out / "timing.json", _screened.timing)
-    note(out, Path("cohort"), "tiny", None, ["screen", f"{LIVE}"])
+    note(out, Path("cohort"), "tiny", None, ["screen", f"{LIVE}"], digests(out))
     return out

@@ -18,7 +18,7 @@ from levyscreen.report.screened import NOTE, note, read_screened
 from levyscreen.report.timelines import GRID, courses
 from levyscreen.report.who import Outcomes
 from levyscreen.timeline import Asker, ContinuumSettings
-from tests.report.conftest import LIVE, RECORDS
+from tests.report.conftest import LIVE, RECORDS, digests
 
 VOID = {"meta", "link", "br", "img"}
 
@@ -221,12 +221,13 @@ def test_outcomes_make_a_group_of_their_own(screened, cohort, model):
     assert "Outcomes were not given" not in text
 
 
-def test_a_comparison_is_told_where_that_screening_ran_one_and_an_older_one_is_not(folder, cohort, model):
+def test_a_comparison_is_told_where_that_screening_ran_one_and_an_older_one_is_refused(folder, cohort, model):
     row = "MC dropout spread,20,12.5,17.25,0.526,0.268,0.3\n"
     head = "signal,passes,wall_clock_s,ratio,spearman,flagged_decile_excess,cohort_mae\n"
     (folder / "comparison.csv").write_text(head + row)
-    assert "MC dropout" not in page.report(read_screened(folder), cohort, model, patients=0)
-    note(folder, folder, "tiny", None, ["screen"], comparison=True)
+    with pytest.raises(UsageError, match=r"comparison\.csv is damaged, or of another screening"):
+        read_screened(folder)
+    note(folder, folder, "tiny", None, ["screen"], digests(folder))
     text = page.report(read_screened(folder), cohort, model, patients=0)
     assert "MC dropout spread" in text
     assert "+26.8 %" in text

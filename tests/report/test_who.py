@@ -39,12 +39,13 @@ def test_outcomes_are_read(path, text, name, expected):
     ("text", "message"),
     [
         ("id,outcome\n1,1\n", "needs one column RecordID or record_id and one column In-hospital_death or outcome"),
-        ("record_id,a,b\n1,1,0\n", "it has record_id, a, b"),
+        ("record_id,a,b\n1,1,0\n", "it has record_id, 2 columns of names that are not shown"),
         ("", "it has none"),
-        ("142832,1\n142833,0\n", "it has columns whose names look like values"),
+        ("142832,1\n142833,0\n", "it has 2 columns of names that are not shown, for they may be data"),
         ("record_id,outcome\n" + 19 * "1" + ",1\n", "line 2: column record_id holds no record id"),
         ("record_id,outcome\n1,1\nx17,1\n", "line 3: column record_id holds no record id"),
         ("record_id,outcome\n1,1\n17,dead\n", "line 3: column outcome holds neither 0 nor 1 nor nothing"),
+        ("record_id,x17\n1,1\n17,dead\n", "line 3: column of outcomes holds neither 0 nor 1 nor nothing"),
         ("record_id,outcome\n1,1\n1,0\n", "line 3: this record id stood on an earlier line: keep one of them"),
     ],
 )

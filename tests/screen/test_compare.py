@@ -102,7 +102,9 @@ def test_the_ensemble_is_the_mean_and_standard_deviation_of_its_members(model, b
 
 def compared(cohort, model, members, tokens=8_192):
     comparison = Comparison(model.network, members, len(cohort))
-    screening = screen(cohort, model, ScreenSettings(tokens=tokens), beside=comparison.beside, with_queries=True)
+    screening = screen(
+        cohort, model, ScreenSettings(tokens=tokens, folds=1), beside=comparison.beside, with_queries=True
+    )
     return screening, comparison, comparison.table(screening.scores, screening.timing["compute_s"])
 
 

@@ -13,7 +13,7 @@ import torch
 from levyscreen import schema
 from levyscreen.calibrate.affine import Affine
 from levyscreen.errors import CalibrationError, UsageError
-from levyscreen.questions import answer
+from levyscreen.questions import answer, joined
 from levyscreen.reasons import Explainer
 from levyscreen.records.batches import Batcher
 from levyscreen.records.cache import read_cohort
@@ -75,7 +75,7 @@ def test_a_variable_without_an_interval_is_left_out_of_a_records_mean_width(samp
     calibration, variables = shipped.calibration, shipped.preprocessor.variables.names
     quantiles = np.array(calibration.quantiles_by_variable)
     quantiles[:, variables.index("Temp")] = np.inf
-    rare = {"deviation": replace(calibration, quantiles_by_variable=quantiles)}
+    rare = {calibration.signal: replace(calibration, quantiles_by_variable=quantiles)}
     screening = screen(sample, replace(shipped, calibrations=rare), with_queries=True)
     asked = screening.queries
     scale = asked["variable"].map(dict(zip(variables, shipped.preprocessor.scale, strict=True))).astype(float)
@@ -85,9 +85,39 @@ def test_a_variable_without_an_interval_is_left_out_of_a_records_mean_width(samp
     np.testing.assert_allclose(scores["interval_width"].astype(float), expected.loc[scores.index], rtol=1e-4)
 
 
-def test_three_tenths_of_the_readings_rounded_down_are_hidden(scored):
-    assert scored["n_hidden"].tolist() == [3 * n // 10 for n in scored["n_readings"]]
-    assert (scored["n_context"] + scored["n_hidden"] == scored["n_readings"]).all()
+def test_three_tenths_of_the_readings_that_vary_are_held_out_in_each_of_three_maskings(scored, sample, shipped):
+    readings = shipped.preprocessor.apply(sample)
+    names = np.array(shipped.preprocessor.variables.names)
+    assert shipped.preprocessor.constant == ("MechVent",)
+    varies = names[readings.variable] != "MechVent"
+    record = np.repeat(readings.record_id, readings.lengths)
+    targets = [int(varies[record == each].sum()) for each in scored["record_id"]]
+    assert scored["n_hidden"].tolist() == [3 * (3 * n // 10) for n in targets]
+    assert scored["n_context"].tolist() == (scored["n_readings"] - [3 * n // 10 for n in targets]).tolist()
+
+
+def test_no_reading_is_held_out_twice_and_none_that_never_varies(screening):
+    queries = screening.queries
+    assert "MechVent" not in set(queries["variable"])
+    assert not queries.duplicated(["record_id", "variable", "time_hours", "truth", "prediction"]).any()
+
+
+def test_the_worst_tenth_of_readings_is_flagged(screening):
+    queries = screening.queries
+    assert queries["flagged"].sum() == round(0.1 * len(queries))
+    assert queries.loc[queries["flagged"], "uncertainty"].min() >= queries.loc[~queries["flagged"], "uncertainty"].max()
+    error = (queries["truth"] - queries["prediction"]).abs() / queries.groupby("variable", observed=True)[
+        "truth"
+    ].transform("std")
+    assert error[queries["flagged"]].mean() > 1.5 * error[~queries["flagged"]].mean()
+
+
+def test_a_single_masking_is_a_third_of_three(sample, shipped, screening):
+    one = screen(sample, shipped, ScreenSettings(folds=1), with_queries=True)
+    assert one.timing["passes"] == 1
+    assert 3 * len(one.queries) == len(screening.queries)
+    key = ["record_id", "variable", "time_hours", "truth"]
+    assert len(one.queries.merge(screening.queries, on=key)) >= len(one.queries)
 
 
 def ranked(uncertainty, ids, flag=0.1):
@@ -140,13 +170,16 @@ def test_a_records_uncertainty_is_the_mean_of_its_questions(screening, scored):
     np.testing.assert_allclose(of_questions.loc[found.index], found, rtol=1e-5)
 
 
-def test_uncertainty_is_the_mean_calibrated_scale_of_the_records_queries(screening, scored, shipped):
-    queries, calibration = screening.queries, shipped.calibration
+def test_uncertainty_is_the_error_to_be_expected(screening, shipped):
+    """Of these patients nothing was fitted."""
+    queries = screening.queries
     assert screening.signal == "calibrated"
-    code = queries["variable"].cat.codes.to_numpy()
-    scale = calibration.a[code] * queries["deviation"].to_numpy(np.float64) + calibration.b[code]
-    expected = by_record(scale, queries)
-    np.testing.assert_allclose(scored["uncertainty"], expected[scored["record_id"]], rtol=1e-5)
+    scale = np.asarray(shipped.preprocessor.scale)[queries["variable"].cat.codes]
+    error = np.abs(queries["truth"].to_numpy(np.float64) - queries["prediction"].to_numpy(np.float64)) / scale
+    assert error.mean() / queries["uncertainty"].mean() == pytest.approx(1, abs=0.06)
+    by_decile = pd.qcut(queries["uncertainty"], 10, labels=False)
+    ratio = pd.Series(error).groupby(by_decile).mean() / queries["uncertainty"].groupby(by_decile).mean()
+    assert ratio.between(0.8, 1.2).all(), ratio.tolist()
 
 
 def test_the_signals_are_means_over_the_records_queries_and_mae_is_in_standard_deviations(screening, scored, shipped):
@@ -191,12 +224,14 @@ def test_one_record_alone_gives_the_scores_it_has_in_the_batch(sample, shipped, 
     readings = shipped.preprocessor.apply(sample)
     for row in (5, 40, 77):
         alone = readings.take(np.array([row]))
-        batch = Batcher(alone, hide(alone, 0.3, 0)).batch(np.array([0]))
-        answers = answer(shipped.network, batch)
+        maskings = [hide(alone, 0.3, 0, fold=fold) for fold in range(3)]
+        answers = joined(
+            [answer(shipped.network, Batcher(alone, masking).batch(np.array([0]))) for masking in maskings]
+        )
         got = scored[scored["record_id"] == readings.record_id[row]].iloc[0]
         calibration = shipped.calibration
         expected = {
-            "uncertainty": calibration.scale(answers.deviation, answers.variable),
+            "uncertainty": calibration.expected_error(calibration.scale_of(answers), answers.variable),
             "deviation": answers.deviation,
             "evidence": answers.evidence,
             "mae": np.abs(answers.prediction - answers.truth),
@@ -210,7 +245,7 @@ def test_a_record_with_more_than_512_readings_is_scored_in_full(screening, score
     assert len(long) == 3
     asked = screening.queries["record_id"].value_counts()
     for row in long.itertuples(index=False):
-        assert row.n_hidden == asked[row.record_id] == 3 * row.n_readings // 10
+        assert row.n_hidden == asked[row.record_id] == 3 * (row.n_readings - row.n_context)
         assert row.n_context > 358
 
 
@@ -219,7 +254,7 @@ def test_the_papers_limit_leaves_long_records_out_and_says_so(sample, shipped, s
     assert (subjects.status == "too_many").sum() == 3
     assert subjects.scored.sum() == 95
     lengths = subjects.readings.lengths
-    assert (np.repeat(subjects.status, lengths)[subjects.hidden] == "scored").all()
+    assert (np.repeat(subjects.status, lengths)[subjects.maskings[0]] == "scored").all()
 
 
 def test_other_signals_rank_by_their_own_mean_high_meaning_distrust(sample, shipped, screening):
@@ -245,8 +280,8 @@ def test_provenance_says_where_the_scores_came_from(screening, sample, shipped):
     assert attrs["cohort_fingerprint"] == sample.fingerprint
     assert attrs["model_digest"] == shipped.digest
     assert (attrs["model"], attrs["signal"], attrs["seed"], attrs["hide"]) == ("physionet2012", "calibrated", 0, 0.3)
-    assert attrs["calibration"]["signal"] == "deviation"
-    assert screening.timing["passes"] == 1
+    assert attrs["calibration"]["signal"] == "meta_model"
+    assert attrs["folds"] == screening.timing["passes"] == 3
     assert screening.timing["records"] == 98
 
 
@@ -255,8 +290,8 @@ def test_provenance_says_where_the_scores_came_from(screening, sample, shipped):
 
 def test_a_calibration_that_found_nothing_is_not_ranked_by(sample, shipped):
     flat = replace(shipped.calibration, pooled=Affine(0.0, 1.0))
-    with pytest.raises(CalibrationError, match=r"physionet2012 fitted a = 0: its signal deviation says nothing"):
-        screen(sample, replace(shipped, calibrations={"deviation": flat}))
+    with pytest.raises(CalibrationError, match=r"physionet2012 fitted a = 0: its signal meta_model says nothing"):
+        screen(sample, replace(shipped, calibrations={"meta_model": flat}))
 
 
 def test_an_uncalibrated_model_asked_for_the_calibrated_signal_says_what_to_run(sample, shipped):
@@ -274,6 +309,9 @@ def test_an_unknown_signal_is_refused_with_the_known_ones(sample, shipped):
     [
         ({"hide": 0}, "hidden fraction must lie between 0 and 1, got 0"),
         ({"hide": 1.0}, "hidden fraction must lie between 0 and 1, got 1.0"),
+        ({"folds": 4}, r"4 disjoint maskings of 0.3 do not fit into a record: --folds takes 1 to 3 here"),
+        ({"folds": 0}, r"0 disjoint maskings"),
+        ({"hide": 0.6, "folds": 2}, r"2 disjoint maskings of 0.6 do not fit .* 1 to 1 here"),
         ({"flag": 0}, r"flagged fraction must lie in \(0, 1\], got 0"),
         ({"flag": 1.5}, r"flagged fraction must lie in \(0, 1\], got 1.5"),
     ],
@@ -352,7 +390,7 @@ def test_windows_of_the_cohort_change_nothing(sample, shipped, screening, record
     for name in ("prediction", "lower", "upper"):
         assert (np.abs(one[name] - other[name]) / scale).max() < 1e-5
     pd.testing.assert_frame_equal(one[SIGNALS], other[SIGNALS], rtol=1e-5, atol=1e-6)
-    assert sum(done) == 98
+    assert sum(done) == 3 * 98
     assert parts.timing["queries"] == screening.timing["queries"] == len(screening.queries)
     assert parts.timing["records"] == 98
 
@@ -374,6 +412,6 @@ def test_the_order_of_the_files_changes_nothing(shipped, scores, tmp_path):
 
 
 def test_another_seed_hides_other_readings_and_as_many(sample, shipped, screening):
-    one, other = (select(sample, shipped, ScreenSettings(seed=seed)).hidden for seed in (0, 1))
+    one, other = (sum(select(sample, shipped, ScreenSettings(seed=seed)).maskings) for seed in (0, 1))
     assert one.sum() == other.sum() == len(screening.queries)
     assert (one != other).any()

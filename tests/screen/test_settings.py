@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from levyscreen.errors import UsageError
+from levyscreen.records.hiding import targets_of
 from levyscreen.screen import ScreenSettings, screen, select
 
 
@@ -16,14 +17,16 @@ def test_where_more_is_hidden_a_record_needs_the_more_readings(sample, shipped, 
     expected = (subjects.readings.lengths >= 20) & (subjects.readings.lengths * (1 - hide) >= 14 - 1e-9)
     assert (subjects.status == "scored").tolist() == expected.tolist()
     assert (subjects.status[~expected & (subjects.readings.lengths > 0)] == "too_few").all()
-    hidden = np.add.reduceat(subjects.hidden, subjects.readings.offsets[:-1][expected])
+    hidden = np.add.reduceat(subjects.maskings[0], subjects.readings.offsets[:-1][expected])
     assert (subjects.readings.lengths[expected] - hidden >= 14).all()
 
 
 def test_a_record_of_which_nothing_is_hidden_has_too_few_and_is_no_failure_of_the_model(sample, shipped):
     scores = screen(sample, shipped, ScreenSettings(hide=0.02)).scores
-    asked = scores["n_readings"] * 0.02 >= 1
-    assert (scores["status"] == "scored").tolist() == asked.tolist()
+    readings = shipped.preprocessor.apply(sample)
+    targets = dict(zip(readings.record_id.tolist(), targets_of(readings).tolist(), strict=True))
+    asked = [targets[record] * 0.02 >= 1 for record in scores["record_id"]]
+    assert (scores["status"] == "scored").tolist() == asked
     assert "non_finite" not in set(scores["status"])
 
 
