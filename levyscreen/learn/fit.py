@@ -183,7 +183,8 @@ def _copy(network: torch.nn.Module) -> dict[str, Tensor]:
 
 def _fingerprint(data: TrainingData, model: ModelConfig, config: TrainingConfig) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    settings = [model.to_json(), config.to_json(), data.preprocessor.to_json()]
+    # What records say at the least follows from the records, and no training sees it.
+    settings = [model.to_json(), config.to_json(), replace(data.preprocessor, least={}).to_json()]
     digest.update(json.dumps(settings, sort_keys=True).encode())
     r = data.readings
     for array in (r.record_id, r.offsets, r.time, r.variable, r.value, *vars(data.split).values()):

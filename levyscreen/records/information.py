@@ -23,6 +23,7 @@ PARTS = 48  # of a stay; one reading of a variable counts in each, however often
 PATH = 6  # values of a variable, each other than the one before: what no patient repeats by chance
 RARE = 0.001  # of the training records, which have less
 # Parts of what the others have at the least; a record below is like none of them. An export may hold two variables.
+COUNTS = ("variables", "times")  # among the measures, the others are shares
 MARGINS = {"variables": 0.2, "times": 0.6, "values": 0.6, "changes": 0.6, "paths": 0.7}
 
 
@@ -71,11 +72,17 @@ def _paths(readings: Readings) -> NDArray[np.float64]:
 
 
 def least_of(readings: Readings, fewest: int) -> dict[str, float]:
-    """By measure, what all but RARE of the records with `fewest` readings or more have at the least."""
+    """By measure, what all but RARE of the records with `fewest` readings or more have at the least.
+
+    Fewer records than show what is RARE say little of how short a record may be: then only a count of one is lacking.
+    """
     found = information(readings)[readings.lengths >= fewest]
     if not len(found):
         return {}
-    return dict(zip(MEASURES, np.quantile(found, RARE, axis=0, method="lower").tolist(), strict=True))
+    least = dict(zip(MEASURES, np.quantile(found, RARE, axis=0, method="lower").tolist(), strict=True))
+    if len(found) * RARE < 1:
+        least |= {name: min(least[name], 1.5 / MARGINS[name]) for name in COUNTS}
+    return least
 
 
 def lacking(readings: Readings, least: Mapping[str, float]) -> NDArray[np.bool_]:

@@ -137,9 +137,8 @@ def odd_timeline(table: Any) -> str | None:
 
 def thousands_of_readings(rng: np.random.Generator, folder: Path) -> str | None:
     """Memory is bounded by what is asked at once: queries by readings by heads."""
-    n = int(rng.integers(5_000, 7_000))
-    minutes, value = rng.integers(0, 2881, n), rng.normal(80, 10, n).clip(2, 290)
-    lines = sorted((float(np.float32(t / 60)), 14, float(v)) for t, v in zip(minutes, value, strict=True))
+    some = usual(rng, int(rng.integers(5_000, 7_000)))
+    lines = sorted((float(np.float32(round(60 * t) / 60)), variable, value) for t, variable, value in some)
     largest = 0
 
     def watched(query: torch.Tensor, field: Any, tau: float) -> Any:

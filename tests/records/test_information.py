@@ -96,3 +96,12 @@ def test_readings_that_come_oftener_count_no_less():
 def test_without_what_training_records_had_nothing_is_lacking():
     assert not lacking(readings_of([[(i, 0, 7) for i in range(60)]]), {}).any()
     assert least_of(readings_of([[(0, 0, 7)]]), 20) == {}
+
+
+def test_few_training_records_say_nothing_of_how_short_a_record_may_be():
+    rng = np.random.default_rng(2)
+    long, short = [rich(rng, 200) for _ in range(20)], [(0, 0, 1), (1, 0, 2), (1, 1, 3)]
+    one_time, one_variable = [(0, i, i) for i in range(3)], [(i, 0, i) for i in range(3)]
+    least = least_of(readings_of(long), 20)
+    assert lacking(readings_of([short, one_time]), least).tolist() == [False, True]
+    assert lacking(readings_of([one_variable]), least | {"variables": 6}).tolist() == [True]
