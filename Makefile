@@ -21,12 +21,12 @@ screen: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks $(COHORT)
 
-# pytest comes last: its closing line is the verdict. Two processes, each with whole modules, which share what they fit.
+# pytest comes last: its closing line is the verdict. Two processes share the modules.
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 faults: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.faults

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
+MOST_READINGS = 8_192  # of a record that a model sees; cost grows with their square, so that of more is not borne
 MOST = 1e15  # of any number in a file of ours: beyond every unit, and its square is still a float32
 
 

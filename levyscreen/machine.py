@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import sys
 from importlib.metadata import version
@@ -19,10 +20,12 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -2, -4, -8
 def prepare() -> None:
     """Settings of the whole process that make CPU tensors cheap; call once from a program, never from the library.
 
-    Denormals are flushed. Under glibc, freed memory stays with the process: by default every large tensor is mapped
-    anew and its pages are faulted in one by one, which takes longer than the narrow matrix products that fill it. All
-    threads share one heap, since those of their own are given back.
+    torch's compiler makes a folder in TMPDIR when it is loaded, though nothing is compiled here: it is told of one that
+    exists. Denormals are flushed. Under glibc, freed memory stays with the process: by default every large tensor is
+    mapped anew and its pages are faulted in one by one, which takes longer than the narrow matrix products that fill
+    it. All threads share one heap, since those of their own are given back.
     """
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", sys.prefix)
     torch.set_flush_denormal(True)
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)

@@ -174,7 +174,7 @@ def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | N
     Else those with next to no context, of which the model does not know how wrong it is, would look the most trusted;
     and so would those that say one thing again and again, which are degenerate (records/information.py).
     """
-    readings, protocol = model.preprocessor.apply(cohort), model.preprocessor.protocol
+    readings, protocol = model.preprocessor.apply(cohort, settings.seed), model.preprocessor.protocol
     n, least = readings.lengths, protocol.min_readings
     left, left_least = readings.lengths * (1 - settings.hide), least * (1 - protocol.hide)
     few = (readings.lengths < least) | (left < left_least) | (hidden_count(targets_of(readings), settings.hide) == 0)

@@ -10,6 +10,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 SAMPLE = Path(__file__).parent.parent / "examples" / "set-b-sample"
 
 
+def pytest_collection_modifyitems(items):
+    """Of several processes each takes whole modules, whose tests share what they fit; of the fault matrix, rows."""
+    for item in items:
+        module = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(item.nodeid if module.endswith("test_matrix.py") else module))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _never_the_users_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:

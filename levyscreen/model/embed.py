@@ -18,8 +18,11 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         ends = math.log(config.lowest_frequency), math.log(config.highest_frequency)
-        cycles = torch.logspace(*ends, config.frequencies, base=math.e)
-        self.register_buffer("frequencies", 2 * math.pi * cycles, persistent=False)
+        # Not on "meta", where only shapes are asked for: to compute there loads torch's compiler, which takes seconds.
+        frequencies = torch.empty(config.frequencies)
+        if not frequencies.is_meta:
+            frequencies = 2 * math.pi * torch.logspace(*ends, config.frequencies, base=math.e)
+        self.register_buffer("frequencies", frequencies, persistent=False)
         self.value = nn.Linear(1, config.width)
         self.values = nn.Embedding(config.variables, config.width) if config.values == "variable" else None
         self.time = nn.Linear(2 * config.frequencies, config.width)

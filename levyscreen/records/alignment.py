@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from levyscreen.config import MOST_READINGS
 from levyscreen.errors import ModelError
 from levyscreen.names import counted
 from levyscreen.records.cohort import WINDOW_RECORDS, repeats
@@ -63,11 +64,12 @@ def _other_unit(cohort: Cohort, ours: Variable, models: Variable) -> str:
 def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
     """Where a model sees other readings than the cohort has, in sentences.
 
-    Of variables that it does not know, of those that it has other plausible ranges for, and of readings that are there
-    several times. Raises ModelError as `aligned` does.
+    Of variables that it does not know, of those that it has other plausible ranges for, of readings that are there
+    several times, and of records with more readings than a model reads. Raises ModelError as `aligned` does.
     """
     index = aligned(cohort, model)
     strange, refused, mended, admitted, twice = (np.zeros(len(index), dtype=np.int64) for _ in range(5))
+    long = 0
     for _, part in cohort.windows(WINDOW_RECORDS):
         lines = part.load()
         known = index[lines.variable] >= 0
@@ -84,6 +86,7 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
             (admitted, (of_model == LineClass.READING) & (lines.line_class != LineClass.READING) & known),
         ):
             count += np.bincount(lines.variable[rows], minlength=len(index))
+        long += int((np.bincount(record[kept & known & ~again], minlength=1) > MOST_READINGS).sum())
     names = cohort.variables.names
     found = (
         (strange, index < 0, "that the model does not know, not used"),  # named also where it has no reading
@@ -92,11 +95,14 @@ def left_out(cohort: Cohort, model: VariableSet) -> tuple[str, ...]:
         (twice, twice > 0, "that are there before, at the same time with the same value, used once"),
         (admitted, admitted > 0, "that the cohort's own ranges reject or repair, used by the model as they stand"),
     )
-    return tuple(
+    notes = [
         f"{counted(count.sum(), 'reading')} of {counted(which.sum(), 'variable')} {what}: {_named(names, which)}"
         for count, which, what in found
         if which.any()
-    )
+    ]
+    if long:
+        notes.append(f"{counted(long, 'record')} of more than {MOST_READINGS:,} readings, so many of which are drawn")
+    return tuple(notes)
 
 
 def _named(names: tuple[str, ...], which: NDArray[np.bool_]) -> str:

@@ -60,7 +60,7 @@ def targets_of(readings: Readings) -> NDArray[np.int64]:
 
 def subsample(readings: Readings, most: int | None, seed: int = 0) -> Readings:
     """Records with more than `most` readings reduced to that many, chosen from the record id."""
-    if most is None:
+    if most is None or readings.lengths.max(initial=0) <= most:
         return readings
     return readings.keep(choose(readings, np.minimum(readings.lengths, most), seed + 2**32))
 

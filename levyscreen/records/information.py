@@ -79,7 +79,8 @@ def least_of(readings: Readings, fewest: int) -> dict[str, float]:
     found = information(readings)[readings.lengths >= fewest]
     if not len(found):
         return {}
-    least = dict(zip(MEASURES, np.quantile(found, RARE, axis=0, method="lower").tolist(), strict=True))
+    rare = np.quantile(found, RARE, axis=0, method="lower").round(2)  # to two digits, for it may be one patient's
+    least = dict(zip(MEASURES, rare.tolist(), strict=True))
     if len(found) * RARE < 1:
         least |= {name: min(least[name], 1.5 / MARGINS[name]) for name in COUNTS}
     return least

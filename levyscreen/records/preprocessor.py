@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from levyscreen.config import Protocol, parsed
+from levyscreen.config import MOST_READINGS, Protocol, parsed
 from levyscreen.errors import TrainingError
 from levyscreen.records.alignment import aligned
 from levyscreen.records.cohort import repeats
+from levyscreen.records.described import patients_of
+from levyscreen.records.hiding import subsample
 from levyscreen.records.information import MEASURES, least_of
 from levyscreen.records.readings import Readings
 from levyscreen.types import LineClass
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from levyscreen.records.cohort import Cohort
 
+# Patients of a variable whose mean and scale a model may tell: those of fewer may be one's exact value.
+FEWEST_PATIENTS = 10
 LEAST_SCALE = 1e-12  # a standard deviation below every unit's; values over it stay far within float32
 
 
@@ -32,7 +36,8 @@ class Preprocessor:
     variables: VariableSet
     protocol: Protocol
     mean: tuple[float, ...]  # (V,) in each variable's unit
-    scale: tuple[float, ...]  # (V,) standard deviation, 1 where that is 0 (MechVent is always 1)
+    # (V,) standard deviation, 1 where that is 0 (MechVent is always 1).
+    scale: tuple[float, ...]
     # Of those, what is never held out as a target, since to predict it says nothing; the paper's protocol has none.
     constant: tuple[str, ...] = ()
     # What nearly all of those records say at the least, by information.MEASURES; the paper's protocol has none.
@@ -42,14 +47,18 @@ class Preprocessor:
     def fit(
         cls, cohort: Cohort, rows: NDArray[np.integer[Any]], variables: VariableSet, protocol: Protocol
     ) -> Preprocessor:
-        """Statistics of the records at `rows`, the training records, alone."""
+        """Statistics of the records at `rows`, the training records, alone.
+
+        A variable of fewer than FEWEST_PATIENTS among them has a mean of 0 and a power of ten as its scale.
+        """
         size = len(variables)
         unscaled = cls(variables, protocol, (0.0,) * size, (1.0,) * size)
         _, offsets, _, variable, value = unscaled._kept(cohort)
         train = np.zeros(len(cohort), dtype=bool)
         train[rows] = True
-        chosen = np.repeat(train, np.diff(offsets))
-        variable, value = variable[chosen], value[chosen]
+        record = np.repeat(np.arange(len(cohort)), np.diff(offsets))
+        chosen = train[record]
+        record, variable, value = record[chosen], variable[chosen], value[chosen]
         count = np.bincount(variable, minlength=size)
         mean = np.bincount(variable, value, minlength=size) / np.maximum(count, 1)
         square = np.bincount(variable, (value - mean[variable]) ** 2, minlength=size) / np.maximum(count - 1, 1)
@@ -62,6 +71,11 @@ class Preprocessor:
                 f"{variables.names[least]} varies by {scale[least]:.2g} only, below {LEAST_SCALE:g}: give it a smaller "
                 "unit, by a factor in its mapping"
             )
+        seen = np.unique(np.stack([variable, patients_of(cohort.records, record)]), axis=1)
+        few = np.bincount(seen[0], minlength=size) < FEWEST_PATIENTS
+        largest = np.zeros(size)
+        np.maximum.at(largest, variable, np.abs(value))
+        mean[few], scale[few] = 0.0, 10.0 ** np.ceil(np.log10(np.where(largest > 0, largest, 1.0)[few]))
         names = () if protocol.name == "paper" else np.array(variables.names)[same & (count > 1)]
         fitted = cls(variables, protocol, tuple(mean.tolist()), tuple(scale.tolist()), tuple(map(str, names)))
         return fitted if protocol.name == "paper" else fitted.with_least(cohort, rows)
@@ -70,9 +84,10 @@ class Preprocessor:
         """The same, knowing what the training records at `rows` say at the least."""
         return replace(self, least=least_of(self.apply(cohort).take(np.sort(rows)), self.protocol.min_readings))
 
-    def apply(self, cohort: Cohort) -> Readings:
+    def apply(self, cohort: Cohort, seed: int = 0) -> Readings:
         """The readings that this model keeps, z-scored, in the cohort's order; each once, if it is there several times.
 
+        Of a record with more than MOST_READINGS so many are drawn by `seed`, the same ones whatever the other records.
         Variables are known by name, whatever their order. Raises ModelError if the two share none, or one of them is
         in another unit.
         """
@@ -81,7 +96,8 @@ class Preprocessor:
         z = ((value - mean[variable]) / scale[variable]).astype(np.float32)
         time = (hours / np.float32(self.variables.horizon_hours)).astype(np.float32)
         varies = ~np.isin(self.variables.names, self.constant)[variable] if self.constant else None
-        return Readings(record_id, offsets, time, variable.astype(np.int16), z, varies)
+        kept = Readings(record_id, offsets, time, variable.astype(np.int16), z, varies)
+        return subsample(kept, MOST_READINGS, seed)
 
     def _kept(self, cohort: Cohort) -> tuple[NDArray[Any], ...]:
         """Record ids, offsets, hours, variable and physical value of the lines that are readings to this model."""

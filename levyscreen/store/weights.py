@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as serialised
+from torch.overrides import TorchFunctionMode
 
 from levyscreen import outputs
 from levyscreen.config import ModelConfig
@@ -22,7 +24,10 @@ def load_weights(path: Path, settings: ModelConfig, device: torch.device | str =
         tensors = load_file(require_file(path))
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ModelError(f"{path} is not a whole safetensors file: {error}") from error
-    with torch.device("meta"):  # shapes alone: a network of absurd size is found out before it takes memory
+    with (
+        torch.device("meta"),
+        _Uninitialised(),
+    ):  # shapes alone: a network of absurd size is found out before it takes memory
         described = {name: (t.shape, t.dtype) for name, t in Network(settings).state_dict().items()}
     held = {name: (t.shape, t.dtype) for name, t in tensors.items()}
     if other := sorted(dict(described.items() ^ held.items())):
@@ -33,6 +38,18 @@ def load_weights(path: Path, settings: ModelConfig, device: torch.device | str =
     network = Network(settings)
     network.load_state_dict(tensors)
     return network.to(device).eval()
+
+
+class _Uninitialised(TorchFunctionMode):
+    """Leaves weights as they are made: to draw them on "meta" would load torch's compiler, which takes seconds."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def save_weights(path: Path, network: Network) -> None:

@@ -22,8 +22,9 @@ from levyscreen.errors import CalibrationError, UsageError
 from levyscreen.model import network as networks
 from levyscreen.operator import Grid, build_field, phi, read, read_beam, unit
 from levyscreen.questions import Answers
+from levyscreen.records import preprocessor
 from levyscreen.records.cohort import Cohort
-from levyscreen.screen import screen
+from levyscreen.screen import ScreenSettings, screen
 from levyscreen.store import Model, load_model
 from levyscreen.timeline import Asker, Timeline
 from levyscreen.variables import PHYSIONET2012
@@ -44,11 +45,11 @@ def model(name: str) -> Model:
     return load_model(name)
 
 
-def usual(rng: np.random.Generator, n: int) -> list[Line]:
-    """Readings well within every range."""
+def usual(rng: np.random.Generator, n: int, spread: float = 0.1) -> list[Line]:
+    """Readings well within every range, spread over a part of it."""
     low, high = (np.array([getattr(v, end) for v in PHYSIONET2012.variables]) for end in ("low", "high"))
     variable = rng.integers(0, 36, n)
-    value = low[variable] + (high - low)[variable] * rng.uniform(0.1, 0.2, n)
+    value = low[variable] + (high - low)[variable] * rng.uniform(0.1, 0.1 + spread, n)
     return sorted(zip(rng.uniform(0, 48, n).tolist(), variable.tolist(), value.tolist(), strict=True))
 
 
@@ -154,6 +155,24 @@ def thousands_of_readings(rng: np.random.Generator, folder: Path) -> str | None:
     if largest > 2**24:
         return f"{largest:,} intensities at once"
     return odd_scores(scores, screen(cohort(others, []), model(MODELS[0])).scores)
+
+
+def a_record_without_end(rng: np.random.Generator, folder: Path) -> str | None:
+    """More readings than a model sees: a draw stands for them, and draws by several seeds say the same."""
+    phase = rng.uniform(0, 2 * np.pi, 36)
+    lines = [  # as of a patient, whose values go up and down, if with noise
+        (t, variable, value * (1 + 0.1 * np.sin(t / 4 + phase[variable])))
+        for t, variable, value in usual(rng, 98_000, spread=0.02)
+    ]
+    with mock.patch.object(preprocessor, "MOST_READINGS", 2_048):
+        found = [screen(cohort([], lines), model(MODELS[0]), ScreenSettings(seed=seed)).scores for seed in range(3)]
+    if any(scores["status"].tolist() != ["scored"] or scores["n_readings"].tolist() != [2_048] for scores in found):
+        return "it was not scored from a draw"
+    for name, most in (("uncertainty", 1.1), ("mae", 1.2)):
+        values = [float(scores[name].iloc[0]) for scores in found]
+        if max(values) > most * min(values):
+            return f"{name} of three draws: {values}"
+    return None
 
 
 # An answer that is not finite, whatever made it so -------------------------------------------------------------------
@@ -282,6 +301,13 @@ ROWS: tuple[Row, ...] = (
         100,
     ),
     Row("a record of thousands of readings", "scored; memory bounded", thousands_of_readings, 1, 10),
+    Row(
+        "a record of 98,000 readings",
+        "scored from a draw; uncertainty of three draws to 10 %, error to 20 %",
+        a_record_without_end,
+        1,
+        20,
+    ),
     Row("an answer that is not finite", "null and a status; never ranked", an_answer_not_finite, 6, 200),
     Row(
         "evidence and values at the ends of the operator's domain", "finite, float64's to 1e-3", the_operator, 20, 2_000

@@ -21,9 +21,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from levyscreen.cli.app import main
+from levyscreen.config import OURS
 from levyscreen.records.cache import clear_cache, read_cohort
+from levyscreen.records.preprocessor import Preprocessor
+from levyscreen.variables import PHYSIONET2012
 from tests.faults.row import Row
 from tests.faults.same_answer import ROOT, files
+from tests.learn.tiny import cohort_of
 from tests.records.record_files import HEAD
 
 # A reading, a descriptor, an id and a name that occur nowhere else.
@@ -298,7 +302,38 @@ def outputs_and_temporaries(rng: np.random.Generator, folder: Path) -> str | Non
     return None
 
 
+def statistics_of_few(rng: np.random.Generator, folder: Path) -> str | None:
+    """A variable that fewer than ten patients have: a model tells nothing of its values but their magnitude."""
+    names = PHYSIONET2012.names
+    rare, few = int(rng.integers(36)), int(rng.integers(1, 10))
+    low, high = (getattr(PHYSIONET2012.variables[rare], end) for end in ("low", "high"))
+    magnitude = 10.0 ** np.ceil(np.log10(high))
+    found = []
+    for _ in range(2):
+        values = np.maximum(low, rng.uniform(0.5, 1, (few, 3)) * high).round(4)
+        others = [i for i in range(36) if i != rare]
+        lines = [
+            [(float(hour), int(others[hour % 35]), 50.0 + hour % 7) for hour in range(40)]
+            + ([(float(hour), rare, float(values[i, hour])) for hour in range(3)] if i < few else [])
+            for i in range(20)
+        ]
+        fitted = Preprocessor.fit(cohort_of(lines, variables=PHYSIONET2012), np.arange(20), PHYSIONET2012, OURS)
+        found.append(fitted.to_json())
+        if (fitted.mean[rare], fitted.scale[rare]) not in {(0.0, magnitude), (0.0, magnitude / 10)}:
+            return f"{names[rare]} of {few}: {fitted.mean[rare]} and {fitted.scale[rare]}"
+        if held := [value for value in values.ravel() if repr(float(value)) in json.dumps(found[-1]["mean"])]:
+            return f"{len(held)} values are told"
+    return None
+
+
 ROWS: tuple[Row, ...] = (
+    Row(
+        "a variable of fewer than ten training patients",
+        "of its values the preprocessor has an order of magnitude alone",
+        statistics_of_few,
+        10,
+        300,
+    ),
     Row(
         "an error, meant or not, in any command on records that hold canaries",
         "0 canaries in stderr, timings, rejects and footers; exit 0 to 3",

@@ -5,10 +5,12 @@ from dataclasses import replace
 from statistics import mean, stdev
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from levyscreen.config import OURS
+from levyscreen.config import MOST_READINGS, OURS
 from levyscreen.errors import ModelError, TrainingError
+from levyscreen.records.alignment import left_out
 from levyscreen.records.preprocessor import Preprocessor
 from levyscreen.variables import PHYSIONET2012
 from tests.learn.tiny import VARIABLES, cohort_of, tiny_cohort
@@ -45,19 +47,50 @@ def test_records_outside_the_training_rows_have_no_say():
 
 
 def test_a_variable_that_never_varies_has_scale_1():
-    found = fitted(cohort_of([[(1, VENT, 1.0), (2, VENT, 1.0), (3, VENT, 1.0)]]))
+    found = fitted(cohort_of([[(1, VENT, 1.0), (2, VENT, 1.0)]] * 10))
     assert (found.mean[VENT], found.scale[VENT]) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("value", [36.6, 37.1])
 def test_a_variable_that_never_varies_has_scale_1_though_its_value_is_no_binary_fraction(value):
-    assert fitted(cohort_of([[(hour, TEMP, value) for hour in range(10)]])).scale[TEMP] == 1.0
+    assert fitted(cohort_of([[(hour, TEMP, value) for hour in range(10)]] * 10)).scale[TEMP] == 1.0
 
 
-def test_a_variable_seen_once_or_never_has_scale_1_and_mean_as_seen_or_0():
-    found = fitted(cohort_of([[(1, HR, 70.0)]]))
-    assert found.mean == (70.0, 0.0, 0.0, 0.0)
-    assert found.scale == (1.0, 1.0, 1.0, 1.0)
+@pytest.mark.parametrize("others", [[], [[(1, HR, 70.0)]] * 8], ids=["one patient", "nine"])
+def test_statistics_of_fewer_than_ten_patients_say_the_order_of_magnitude_alone(others):
+    found = fitted(cohort_of([[(1, HR, 72.8125), (2, TEMP, 37.4375), (3, PH, 7.0)], *others]))
+    assert found.mean == (0.0, 0.0, 0.0, 0.0)
+    assert found.scale == (100.0, 1.0, 100.0, 10.0)
+    assert "72.8125" not in json.dumps(found.to_json())
+
+
+def test_several_records_of_one_patient_count_once_for_its_statistics():
+    cohort = cohort_of([[(1, HR, 70.0 + i)] for i in range(12)])
+    assert fitted(cohort).mean[HR] == 75.5
+    subject = pa.array([1, 1, 1, *range(2, 11)], pa.int64())
+    whose = cohort.records.set_column(cohort.records.schema.get_field_index("subject_id"), "subject_id", subject)
+    assert fitted(replace(cohort, records=whose)).mean[HR] == 75.5
+    subject = pa.array([1, 1, 1, 1, *range(2, 10)], pa.int64())
+    whose = cohort.records.set_column(cohort.records.schema.get_field_index("subject_id"), "subject_id", subject)
+    assert fitted(replace(cohort, records=whose)).mean[HR] == 0.0
+
+
+def test_of_a_long_record_so_many_readings_are_drawn_by_the_seed_whatever_the_others():
+    long = [(48 * i / 10_000, 2 * (i % 2), 30.0 + i % 7) for i in range(10_000)]
+    alone, beside = cohort_of([long]), cohort_of([long[:50], long], [7, 1])
+    drawn = PLAIN.apply(alone)
+    assert drawn.lengths.tolist() == [MOST_READINGS]
+    both = PLAIN.apply(beside)
+    assert both.lengths.tolist() == [50, MOST_READINGS]
+    np.testing.assert_array_equal(both.time[50:], drawn.time)
+    every = np.array([hours for hours, *_ in long], np.float32) / np.float32(48)
+    assert np.isin(drawn.time, every).all()
+    assert (np.diff(drawn.time) > 0).all()
+    other = PLAIN.apply(alone, seed=1)
+    assert other.lengths.tolist() == [MOST_READINGS]
+    assert 0 < np.isin(other.time, drawn.time).mean() < 0.9
+    assert "1 record of more than 8,192 readings, so many of which are drawn" in left_out(alone, VARIABLES)
+    assert not any("drawn" in note for note in left_out(cohort_of([long[:8_192]]), VARIABLES))
 
 
 def test_z_scores_of_the_training_records_have_mean_0_and_deviation_1():
