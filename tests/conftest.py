@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,37 @@ def _never_the_users_cache(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _a_meta_model_need_not_be_good():
+    """Fitting it takes longest of all that a training does; tests of it set the number back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("levyscreen.learn.reader.EPOCHS", 1)
+        yield
+
+
 @pytest.fixture(scope="session")
-def sample():
-    """The hundred real records of the sample cohort."""
+def sample_files(tmp_path_factory):
+    """31 of the sample's records, among them the odd ones."""
+    files = sorted(path for path in SAMPLE.iterdir() if path.stem.isdigit())
+    few, empty, long = 23, 81, 83
+    folder = tmp_path_factory.mktemp("sample") / SAMPLE.name
+    folder.mkdir()
+    for path in [*files[:4], *files[4::4], files[few], files[empty], files[long]]:
+        shutil.copy(path, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample(sample_files):
+    """Their cohort: one is empty, one has too few readings, three have over 512."""
+    from levyscreen.records.cache import read_cohort
+
+    return read_cohort(sample_files, cache=False)
+
+
+@pytest.fixture(scope="session")
+def whole_sample():
+    """All hundred records."""
     from levyscreen.records.cache import read_cohort
 
     return read_cohort(SAMPLE, cache=False)

@@ -151,13 +151,13 @@ def test_half_writes_what_is_too_large_for_float16_as_its_largest_number():
 def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skipped_and_counted(
     sample, shipped, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(asking, "WINDOW", 16)
-    monkeypatch.setattr(writing, "RECORDS_A_FILE", 32)
+    monkeypatch.setattr(asking, "WINDOW", 4)
+    monkeypatch.setattr(writing, "RECORDS_A_FILE", 8)
     seen = []
     got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(grid=1), done=seen.append)
-    assert (got.records, got.skipped, got.rows) == (98, 2, 98 * 36)
-    assert got.timing["queries"] == 98 * 36
-    assert seen == [16] * 6 + [2]
+    assert (got.records, got.skipped, got.rows) == (29, 2, 29 * 36)
+    assert got.timing["queries"] == 29 * 36
+    assert seen == [4] * 7 + [1]
     parts = sorted(got.folder.iterdir())
     assert [p.name for p in parts] == [f"part-0000{i}.parquet" for i in range(4)]
     assert got.timing["bytes"] == sum(p.stat().st_size for p in parts)
@@ -166,7 +166,7 @@ def test_all_variables_and_records_are_asked_by_default_and_the_sparse_ones_skip
         for p in parts
         for i in range(pq.ParquetFile(p).metadata.num_row_groups)
     ]
-    assert [len(set(ids)) for ids in groups] == [16] * 6 + [2]
+    assert [len(set(ids)) for ids in groups] == [4] * 7 + [1]
     assert all(len(ids) == 36 * len(set(ids)) for ids in groups)  # whole records in a row group
     whole = [i for ids in groups for i in ids]
     assert whole == sorted(whole)
@@ -187,7 +187,7 @@ def test_windows_of_the_cohort_and_threads_change_nothing(sample, shipped, frame
     got = continuum(sample, shipped, tmp_path / "c", SETTINGS, records=RECORDS)
     pd.testing.assert_frame_equal(read(got.folder), frame, rtol=1e-5)
     every = continuum(sample, shipped, tmp_path / "e", ContinuumSettings(grid=1))
-    assert (every.records, every.skipped) == (98, 2)
+    assert (every.records, every.skipped) == (29, 2)
 
 
 @pytest.mark.parametrize("window", [1, 9, 4096])
@@ -208,19 +208,19 @@ def test_of_the_records_asked_for_and_no_others_the_sparse_are_counted_whatever_
 @pytest.mark.parametrize("threads", [1, 2])
 def test_windows_and_threads_change_nothing_with_the_deviation(sample, shipped, tmp_path, monkeypatch, threads):
     settings = ContinuumSettings(grid=6, variables=VARIABLES, with_deviation=True)
-    whole = read(continuum(sample, shipped, tmp_path / "whole", settings, most_readings=300).folder)
+    whole = read(continuum(sample, shipped, tmp_path / "whole", settings, most_readings=400).folder)
     monkeypatch.setattr(module, "WINDOW_RECORDS", 17)
     monkeypatch.setattr(asking, "WINDOW", 5)
     monkeypatch.setattr(asking, "TOKENS", 700)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    parts = read(continuum(sample, shipped, tmp_path / "parts", settings, most_readings=300).folder)
+    parts = read(continuum(sample, shipped, tmp_path / "parts", settings, most_readings=400).folder)
     assert len(whole) > 18 * 10
     pd.testing.assert_frame_equal(parts, whole, rtol=1e-5, atol=1e-6)
 
 
 def test_records_over_a_limit_are_left_out_and_counted(sample, shipped, tmp_path):
     got = continuum(sample, shipped, tmp_path / "c", ContinuumSettings(1, ("HR",)), most_readings=512)
-    assert (got.records, got.skipped) == (95, 5)
+    assert (got.records, got.skipped) == (26, 5)
 
 
 def test_provenance_is_in_the_footer_and_in_attrs(written, frame, sample, shipped):

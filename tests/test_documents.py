@@ -153,12 +153,13 @@ def here(tmp_path, monkeypatch):
     for name in ("examples", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
     for name in ("set-a", "set-b"):
-        (tmp_path / name).symlink_to(SAMPLE)
+        (tmp_path / name).mkdir()
+        for path in sorted(SAMPLE.iterdir())[:30]:
+            (tmp_path / name / path.name).symlink_to(path)
     (tmp_path / "my-tables.csv").symlink_to(ROOT / "examples/own-tables/chart.csv")
     shutil.copytree(ROOT / "models" / "physionet2012", tmp_path / "my-model")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("levyscreen.machine.prepare", lambda: None)
-    monkeypatch.setattr("levyscreen.learn.reader.EPOCHS", 1)  # a meta-model need not be good here
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     return tmp_path
 

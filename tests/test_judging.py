@@ -295,8 +295,7 @@ def test_calibrations_are_written_into_the_folder_the_asked_one_first(cohort, mo
     assert list(calibrate(model, cohort, signal="sigma").calibrations) == ["sigma_hat"]
 
 
-def test_a_meta_model_ranks_a_screening_and_bounds_a_timeline(sample, shipped, tmp_path, monkeypatch):
-    monkeypatch.setattr("levyscreen.learn.reader.EPOCHS", 1)  # it need not be good
+def test_a_meta_model_ranks_a_screening_and_bounds_a_timeline(sample, shipped, tmp_path):
     folder = Path(shutil.copytree(shipped.folder, tmp_path / "model"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)  # of rare variables

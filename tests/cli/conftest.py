@@ -52,8 +52,3 @@ def done(run):
         return out, err
 
     return call
-
-
-@pytest.fixture(autouse=True)
-def _a_meta_model_need_not_be_good_here(monkeypatch):
-    monkeypatch.setattr("levyscreen.learn.reader.EPOCHS", 1)

@@ -26,6 +26,7 @@ from typing import Any
 from levyscreen.cli.app import app
 from levyscreen.cli.entry import main, stop_cleanly
 from levyscreen.errors import LevyscreenError
+from levyscreen.learn import reader
 from levyscreen.records import parquet, spill
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,7 @@ def commands(number: int = 0) -> Commands:
 def _serve() -> None:
     for name in MODULES:
         import_module(name)
+    reader.EPOCHS = 1  # a meta-model need not be good here
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         app(["cache", "list"], standalone_mode=False)  # Typer loads the half of itself only now
     gc.collect()

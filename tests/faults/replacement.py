@@ -19,7 +19,15 @@ from tests.conftest import SAMPLE
 from tests.faults.forks import Done, commands
 
 # With seconds in them, or the folder's own name: no two runs write the same.
-VARYING = {"timing.json", "continuum-timing.json", "last.json", "config.json", "training.safetensors", "manifest.json"}
+VARYING = {
+    "timing.json",
+    "continuum-timing.json",
+    "last.json",
+    "config.json",
+    "training.safetensors",
+    "manifest.json",
+    "screening.json",
+}
 RECORDS = slice(4, 32)  # the shortest of the sample that have readings enough
 KEPT = "kept-1"  # the Parquet cohort that `validate` writes
 

@@ -28,6 +28,13 @@ def world(seed):
     return emitted, (rng.normal(size=N) * scale).astype(np.float32), rng.integers(0, RECORDS, N), scale
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _as_often_as_users_fit_it():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("levyscreen.learn.reader.EPOCHS", 20)
+        yield
+
+
 @pytest.fixture(scope="module")
 def fitted():
     emitted, error, record, scale = world(0)

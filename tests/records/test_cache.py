@@ -379,4 +379,4 @@ def test_a_home_of_nobody_is_a_folder_that_is_not_there():
 
 def test_a_cohort_that_a_notebook_shows_is_a_line_without_a_patients_values(sample):
     lines = len(sample.load())
-    assert repr(sample) == f"<Cohort set-b-sample: 100 records, {lines:,} lines of 36 variables>"
+    assert repr(sample) == f"<Cohort set-b-sample: 31 records, {lines:,} lines of 36 variables>"

@@ -29,10 +29,12 @@ from tests.records.record_files import accounts, counts, same
 
 
 @pytest.mark.parametrize("write", [write_long, write_psv, write_dyn, write_meds])
-def test_the_same_records_in_any_layout_are_the_same_readings_by_the_first_mapping(write, sample, tmp_path):
+def test_the_same_records_in_any_layout_are_the_same_readings_by_the_first_mapping(
+    write, sample_files, sample, tmp_path
+):
     if write is write_meds:
         pytest.importorskip("meds", reason="the extra meds is not installed")
-    source = write(SAMPLE, tmp_path / {write_long: "t.csv", write_dyn: "t.parquet"}.get(write, "t"))
+    source = write(sample_files, tmp_path / {write_long: "t.csv", write_dyn: "t.parquet"}.get(write, "t"))
     (tmp_path / "m.toml").write_text(draft(guess(source), tmp_path))
     found = read_cohort(tmp_path / "m.toml", cache=False)
     assert by_name(found) == by_name(sample)

@@ -14,17 +14,16 @@ from levyscreen.records.drafted.draft import draft
 from levyscreen.records.drafted.guess import guess
 from levyscreen.records.mapped.meds import descriptions, has_meds_scores, is_meds, meds_scores
 from levyscreen.schema import MEDS_SCORES, SCORES
-from tests.conftest import SAMPLE
 from tests.records.mapped_files import ADMITTED, lines, write_meds
 
 meds = pytest.importorskip("meds", reason="the extra meds is not installed")
 
 
 @pytest.fixture(scope="module")
-def ward(tmp_path_factory):
+def ward(sample_files, tmp_path_factory):
     """The sample as MEDS, and its mapping."""
     folder = tmp_path_factory.mktemp("meds")
-    write_meds(SAMPLE, folder / "ward")
+    write_meds(sample_files, folder / "ward")
     (folder / "ward.toml").write_text(draft(guess(folder / "ward"), folder))
     return folder
 
@@ -36,7 +35,7 @@ def test_the_layout_and_the_codes_metadata_are_known(ward):
     assert descriptions(ward) == {}
 
 
-def test_a_round_trip_through_meds_loses_no_reading(ward, sample):
+def test_a_round_trip_through_meds_loses_no_reading(ward, sample_files, sample):
     found = read_cohort(ward / "ward.toml", cache=False)
     names, lines_ = np.array(found.variables.names), found.load()
     record = np.repeat(found.records.column("record_id").to_numpy(), np.diff(found.offsets))
@@ -50,7 +49,7 @@ def test_a_round_trip_through_meds_loses_no_reading(ward, sample):
         )
     )
     minutes = {
-        (r, float(np.float32(m / 60)), n, float(v)) for r, m, n, v in lines(SAMPLE) if n in found.variables.names
+        (r, float(np.float32(m / 60)), n, float(v)) for r, m, n, v in lines(sample_files) if n in found.variables.names
     }
     assert set(back) == minutes
     assert len(back) == len(sample.load())
