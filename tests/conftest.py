@@ -12,10 +12,15 @@ SAMPLE = Path(__file__).parent.parent / "examples" / "set-b-sample"
 
 
 def pytest_collection_modifyitems(items):
-    """Of several processes each takes whole modules, whose tests share what they fit; of the fault matrix, rows."""
+    """Of several processes each takes whole modules, whose tests share what they fit; of the fault matrix, rows.
+
+    All studies share their networks. They come first, since one process has long to do with them.
+    """
     for item in items:
         module = item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(item.nodeid if module.endswith("test_matrix.py") else module))
+        group = item.nodeid if module.endswith("test_matrix.py") else "studies" if "/study/" in module else module
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: "/study/" not in item.nodeid)
 
 
 @pytest.fixture(scope="session", autouse=True)

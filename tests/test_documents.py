@@ -152,9 +152,9 @@ def here(tmp_path, monkeypatch):
     """A folder as a clone of the repository would be to a reader, with set-b, set-a and a model of their own."""
     for name in ("examples", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
-    for name in ("set-a", "set-b"):
+    for name, count in (("set-a", 30), ("set-b", 12)):
         (tmp_path / name).mkdir()
-        for path in sorted(SAMPLE.iterdir())[:30]:
+        for path in sorted(SAMPLE.iterdir())[:count]:
             (tmp_path / name / path.name).symlink_to(path)
     (tmp_path / "my-tables.csv").symlink_to(ROOT / "examples/own-tables/chart.csv")
     shutil.copytree(ROOT / "models" / "physionet2012", tmp_path / "my-model")

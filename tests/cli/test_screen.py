@@ -165,7 +165,10 @@ def test_strict_gives_three_where_a_line_or_record_was_rejected_and_zero_where_n
     assert run("screen", clean, "--strict")[0] == 3
 
 
-def test_another_screening_leaves_no_file_of_the_one_before_and_says_what_it_takes_away(done, ward, tmp_path):
+def test_another_screening_leaves_no_file_of_the_one_before_and_says_what_it_takes_away(
+    done, ward, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("levyscreen.estimators.dropout.PASSES", 2)
     done("screen", ward, "--out", "out", "--queries", "--compare")
     assert {"queries.parquet", "comparison.csv"} <= {path.name for path in Path("out").iterdir()}
     _, err = done("screen", ward, "--out", "out")

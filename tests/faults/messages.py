@@ -182,7 +182,7 @@ ROWS: tuple[Row, ...] = (
         "a table read as what it is not: another encoding, no header, columns swapped, for outcomes, MEDS, a mapping",
         "no canary in any message, turned back through 12 encodings; every message of bounded length",
         a_misread_table,
-        60,
+        30,
         800,
     ),
 )

@@ -265,14 +265,14 @@ ROWS: tuple[Row, ...] = (
         "other batches, windows, query blocks and threads, inside autocast or not",
         "scores within 1e-5 relative, the same flagged set",
         batches_and_threads,
-        4,
+        2,
         150,
     ),
     Row(
         "folder, tar, zip or Parquet, files in any order, without cache, cold and warm",
         "identical bytes",
         forms_and_caches,
-        4,
+        3,
         150,
     ),
     Row(
@@ -286,7 +286,7 @@ ROWS: tuple[Row, ...] = (
         "other records of the cohort changed, added or removed",
         "the scores of those that stay within 1e-5 relative",
         other_company,
-        5,
+        3,
         150,
     ),
 )
