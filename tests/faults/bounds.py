@@ -1,12 +1,19 @@
-"""Small files that ask for much: more memory or time than they are worth is refused by name, or not taken."""
+"""Small files that ask for much: more memory or time than they are worth is refused by name, or not taken.
+
+`python -m tests.faults.bounds` prints what each takes, as Markdown.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -119,13 +126,19 @@ BOMBS: dict[str, Bomb] = {
 }
 
 
+def lay(name: str, folder: Path) -> str:
+    """Writes a bomb and its mapping; returns the name of its file."""
+    file, data, mapping, _ = BOMBS[name]
+    (folder / file).write_bytes(data())
+    (folder / "m.toml").write_text(f'source = "{file}"\n{mapping}')
+    return file
+
+
 def a_bomb(draw: Draw, folder: Path) -> str | None:
     """One of them, by turns, to `validate` in a process of bounded memory and time."""
     name = list(BOMBS)[_turn(draw, len(BOMBS))]
-    file, data, mapping, wanted = BOMBS[name]
-    (folder / file).write_bytes(data())
-    (folder / "m.toml").write_text(f'source = "{file}"\n{mapping}')
-    code, err = bounded(folder, "validate", "m.toml", "--no-cache")
+    file, wanted = lay(name, folder), BOMBS[name][3]
+    code, err, _ = bounded(folder, "validate", "m.toml", "--no-cache")
     if code not in (0, 1) or not re.search(wanted, err) or (code == 1 and file not in err and "m.toml" not in err):
         return f"{name}: exit code {code}: {err[-300:]}"
     return None
@@ -137,7 +150,7 @@ def a_dense_grid(draw: Draw, folder: Path) -> str | None:
     first = sorted((ROOT / "examples/set-b-sample").glob("[0-9]*.txt"))[0]
     (folder / "ward" / first.name).write_bytes(first.read_bytes())
     grid = [10**8, 2 * 10**9, 20_001, 5_000][_turn(draw, 4)]
-    code, err = bounded(folder, "continuum", "ward", "--grid", str(grid))
+    code, err, _ = bounded(folder, "continuum", "ward", "--grid", str(grid))
     wanted = (0, "rows") if grid <= 20_000 else (2, "the grid has 20,000 times at most")
     return None if code == wanted[0] and wanted[1] in err else f"grid {grid}: exit code {code}: {err[-300:]}"
 
@@ -148,22 +161,41 @@ def _turn(draw: Draw, count: int) -> int:
     return int(seed) % count
 
 
-def bounded(folder: Path, *words: str) -> tuple[int, str]:
-    """Exit code and stderr of levyscreen within MEMORY_BYTES and SECONDS; 137 where it took longer."""
+def bounded(folder: Path, *words: str) -> tuple[int, str, int]:
+    """Exit code, stderr and peak memory in bytes of levyscreen within MEMORY_BYTES and SECONDS; 137 beyond them."""
     limit = f"import resource as r; r.setrlimit(r.RLIMIT_AS, ({MEMORY_BYTES},) * 2)"
     program = f"{limit}; from levyscreen.cli.entry import main; main()"
-    began = time.perf_counter()
-    try:
-        done = subprocess.run(
+    with tempfile.TemporaryFile() as err:
+        child = subprocess.Popen(
             [sys.executable, "-c", program, *words],
             cwd=folder,
-            capture_output=True,
-            timeout=SECONDS,
+            stdout=subprocess.DEVNULL,
+            stderr=err,
             env={"PYTHONPATH": str(ROOT), "LEVYSCREEN_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"},
         )
-    except subprocess.TimeoutExpired:
-        return 137, f"{time.perf_counter() - began:.0f} s"
-    return done.returncode, done.stderr.decode()
+        clock = threading.Timer(SECONDS, child.kill)
+        clock.start()
+        _, status, used = os.wait4(child.pid, 0)
+        clock.cancel()
+        code = os.waitstatus_to_exitcode(status)
+        child.returncode = code  # it was waited for here
+        err.seek(0)
+        return 137 if code == -signal.SIGKILL else code, err.read().decode(), used.ru_maxrss * 1024
+
+
+def main() -> None:
+    """Of each bomb its size, what it took, and how it ended."""
+    print("| table | kB | peak MB | seconds | exit code |\n|-|-|-|-|-|")
+    for name in BOMBS:
+        with tempfile.TemporaryDirectory() as where:
+            folder = Path(where)
+            # Elsewhere, for a child's peak is at least what its parent once took.
+            laid = "import sys; from tests.faults.bounds import *; lay(sys.argv[1], Path(sys.argv[2]))"
+            subprocess.run([sys.executable, "-c", laid, name, where], check=True)
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            began = time.perf_counter()
+            code, _, peak = bounded(folder, "validate", "m.toml", "--no-cache")
+            print(f"| {name} | {size / 1e3:,.0f} | {peak / 1e6:,.0f} | {time.perf_counter() - began:.1f} | {code} |")
 
 
 ROWS: tuple[Row, ...] = (
@@ -176,3 +208,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("a grid of any number of times", "done within 4 GB of addresses and a minute, or refused", a_dense_grid, 2, 8),
 )
+
+
+if __name__ == "__main__":
+    main()

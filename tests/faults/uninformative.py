@@ -1,10 +1,15 @@
-"""Records of many readings that say little: none may be ranked as if it were well observed."""
+"""Records of many readings that say little: none may be ranked as if it were well observed.
+
+`python -m tests.faults.uninformative` prints where each would rank in the sample, as Markdown.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -117,3 +122,23 @@ ROWS: tuple[Row, ...] = (
         200,
     ),
 )
+
+
+def main() -> None:
+    """The rank of each kind in the sample were it ranked, its uncertainty beside its error, and its status."""
+    count = len(sample())
+    whole = [real(row) for row in range(count)]
+    ids = [*range(1, count + 1), ODD]
+    print("| record | rank, if it were ranked | uncertainty | error | status |\n|-|-|-|-|-|")
+    for kind in KINDS:
+        cohort = cohort_of([*whole, sorted(kind(np.random.default_rng(0)))], ids, PHYSIONET2012)
+        with mock.patch.object(sys.modules["levyscreen.screen"], "lacking", lambda r, _: np.zeros(len(r), bool)):
+            scores = screen(cohort, model()).scores.set_index("record_id")
+        status, odd = screen(cohort, model()).scores.set_index("record_id")["status"][ODD], scores.loc[ODD]
+        ranked = int((scores["status"] == "scored").sum())
+        name = kind.__name__.replace("_", " ")
+        print(f"| {name} | {odd['trust_rank']} of {ranked} | {odd['uncertainty']:.3f} | {odd['mae']:.3f} | {status} |")
+
+
+if __name__ == "__main__":
+    main()
