@@ -1,4 +1,4 @@
-"""Four heuristics of the observation pattern alone: no model, no pass; they rank the point model's errors."""
+"""Five heuristics of the observation pattern alone: no model, no pass; they rank the point model's errors."""
 
 from __future__ import annotations
 
@@ -85,3 +85,13 @@ class WindowedDensity(_Heuristic):
         """(R, m)."""
         near = _same_variable(batch) & (_gap(batch) <= WINDOW * _span(batch))
         return -near.sum(2).to(batch.query_time.dtype)
+
+
+class RecordLength(_Heuristic):
+    """The number of readings of the whole record, negated: the same for all its queries."""
+
+    title = "record length (added here)"
+
+    def of(self, batch: Batch) -> Tensor:
+        """(R, m)."""
+        return -batch.mask.sum(1, keepdim=True).to(batch.query_time.dtype).expand_as(batch.query_time)

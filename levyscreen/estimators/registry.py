@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from levyscreen.estimators.base import Estimator
 from levyscreen.estimators.cheapest import ByLot, Interpolation, LastValue
-from levyscreen.estimators.data_only import AnyVariableGap, SameVariableCount, SameVariableGap, WindowedDensity
+from levyscreen.estimators.data_only import (
+    AnyVariableGap,
+    RecordLength,
+    SameVariableCount,
+    SameVariableGap,
+    WindowedDensity,
+)
 from levyscreen.estimators.density import Density
 from levyscreen.estimators.draws import LayerDraws, PredictionDraws
 from levyscreen.estimators.dropout import MonteCarloDropout
@@ -35,6 +41,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
     "gap-any-variable": AnyVariableGap,
     "count-same-variable": SameVariableCount,
     "density-window": WindowedDensity,
+    "record-length": RecordLength,
     "softmax-partition": Partition,
     "softmax-entropy": Entropy,
     "softmax-dispersion": Dispersion,

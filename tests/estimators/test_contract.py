@@ -21,6 +21,7 @@ DECLARED = {
     "gap-any-variable": (0, "levy", False, False),
     "count-same-variable": (0, "levy", False, False),
     "density-window": (0, "levy", False, False),
+    "record-length": (0, "levy", False, False),
     "softmax-partition": (1, "softmax", False, False),
     "softmax-entropy": (1, "softmax", False, False),
     "softmax-dispersion": (1, "softmax", False, False),
