@@ -72,7 +72,10 @@ SCORES = pa.schema(
         pa.field("evidence", pa.float32()),  # low means that little was found
         pa.field("sigma_hat", pa.float32()),
         pa.field("interval_width", pa.float32()),  # at 90 %, in standard deviations; null where no variable has one
-        pa.field("mae", pa.float32()),  # z units, against the hidden truth
+        pa.field(
+            "coverage", pa.float32()
+        ),  # share of the held-out readings within their 90 % interval; null as the width
+        pa.field("mae", pa.float32()),  # z units, against the held-out readings
         pa.field("trust_rank", pa.int32()),  # 1 = least trusted, ties by record_id
         pa.field("decile", pa.int32()),  # 1 = least trusted tenth
         pa.field("flagged", pa.bool_()),  # False unless scored

@@ -73,6 +73,7 @@ class Screening:
     signal: str  # what ranked
     provenance: dict[str, Any]
     timing: dict[str, Any]
+    coverage: float | None = None  # of the 90 % intervals, over all held-out readings that have one
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def screen(
         **machine.describe(device),
     }
     scores.attrs.update(provenance)
-    return Screening(scores, collector.query_frame(settings.flag), signal, provenance, timing)
+    return Screening(scores, collector.query_frame(settings.flag), signal, provenance, timing, collector.coverage())
 
 
 def ranking_signal(model: Model, asked: str | None) -> str:
@@ -193,7 +194,8 @@ def select(cohort: Cohort, model: Model, settings: ScreenSettings, most: int | N
 class _Collector:
     """Sums each record's answers as the batches come; memory for a record, not for its queries."""
 
-    MEANS = ("uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae")
+    MEANS = ("uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "coverage", "mae")
+    BOUNDED = ("interval_width", "coverage")  # means over the targets that have an interval
 
     def __init__(self, model: Model, records: int, signal: str, with_queries: bool):
         self.model, self.signal = model, signal
@@ -229,6 +231,7 @@ class _Collector:
             "sigma_hat": answers.sigma_hat,
             "mae": answers.error,
             "interval_width": np.where(np.isfinite(half_width), 2 * half_width, 0),
+            "coverage": np.isfinite(half_width) & (answers.error <= half_width),
         }
         records = self.window.stop - self.window.start
         self.count[self.window] += np.bincount(answers.record, minlength=records)
@@ -268,6 +271,11 @@ class _Collector:
             }
         )
 
+    def coverage(self) -> float | None:
+        """Share of all held-out readings with an interval that lie within it; None where none has one."""
+        bounded = int(self.bounded.sum())
+        return float(self.sums["coverage"].sum() / bounded) if bounded else None
+
     def query_frame(self, flag: float) -> pd.DataFrame | None:
         """A row for each held-out reading; the least trusted fraction `flag` of them is flagged."""
         if self.parts is None:
@@ -284,9 +292,9 @@ class _Collector:
         """A row for each record in the cohort's order, not yet ranked."""
         record_id, status, n = self.record_id, self.status.copy(), self.readings
         scored = status == "scored"
-        counts = {name: self.count for name in self.MEANS} | {"interval_width": self.bounded}
+        counts = {name: self.bounded if name in self.BOUNDED else self.count for name in self.MEANS}
         means = {name: _divide(total, counts[name]) for name, total in self.sums.items()}
-        finite = np.isfinite([means[name] for name in self.MEANS if name != "interval_width"]).all(axis=0)
+        finite = np.isfinite([means[name] for name in self.MEANS if name not in self.BOUNDED]).all(axis=0)
         status[scored & ~finite] = "non_finite"
         frame = pd.DataFrame(
             {

@@ -94,8 +94,18 @@ def command(
     from levyscreen.report.tables import scores_table
 
     common.write_frame(frame, format, output, lambda: scores_table(frame, screening.scores, screening.signal))
+    _say_finding(screening)
     if strict and (records.rejected or (screening.scores["status"] == "unreadable").any()):
         raise typer.Exit(REJECTED_INPUT)
+
+
+def _say_finding(screening: Screening) -> None:
+    """Ends the run with what it found and what to do next."""
+    from levyscreen.report.finding import Finding
+
+    finding = Finding.of(screening)
+    if finding is not None:
+        common.stderr(f"{finding} Next: levyscreen report")
 
 
 def _typed_of(context: typer.Context, top_decile: bool, flag: float) -> tuple[bool, float | None]:
@@ -170,14 +180,14 @@ def _write(
         digests = {path.name: outputs.digest(path) for path in sorted(whole.iterdir())}
     if former not in (None, provenance["cohort_fingerprint"]):
         common.stderr(
-            f"note: what was in {folder} of another cohort, or of this one before it changed, is replaced; "
+            f"note: overwrites the results in {folder} of another cohort, or of this one before it changed; "
             "--out FOLDER keeps both"
         )
     of_this_one = tables.keys() | ({COMPARISON} if comparison is not None else set())
     for name in {"meds.parquet", "queries.parquet", COMPARISON} - of_this_one:
         if (folder / name).is_file():  # another screening's, which would be taken for this one's
             (folder / name).unlink()
-            common.stderr(f"note: {folder / name} was of a former screening, and is taken away")
+            common.stderr(f"note: {folder / name} belonged to an earlier screening and was removed")
     return digests
 
 
@@ -192,7 +202,7 @@ def _of_too_little_hidden(screening: Screening) -> str:
     if not none:
         return ""
     least = math.ceil(1 / hide)
-    return f"note: --hide {hide:g} hides no reading of {counted(none, 'record')} with fewer than {least:,} readings"
+    return f"note: --hide {hide:g} holds out no reading of {counted(none, 'record')} with fewer than {least:,} readings"
 
 
 def _note_former(folder: Path, screening: Screening) -> None:
@@ -200,11 +210,11 @@ def _note_former(folder: Path, screening: Screening) -> None:
     from levyscreen.outputs import read_footer
 
     if (folder / "report.html").is_file():
-        common.stderr(f"note: {folder / 'report.html'} is of a former screening: levyscreen report writes it anew")
+        common.stderr(f"note: {folder / 'report.html'} is stale; re-run levyscreen report")
     for part in sorted((folder / "continuum").glob("part-*.parquet"))[:1]:
         about, same = read_footer(part), ("cohort_fingerprint", "model_digest", "calibration_digest")
         if any(about.get(key) != screening.provenance[key] for key in same):
-            common.stderr(f"note: {part.parent} is of another cohort or model: levyscreen continuum writes it anew")
+            common.stderr(f"note: {part.parent} is of another cohort or model; re-run levyscreen continuum")
 
 
 def _report(screening: Screening, comparison: Any, cohort: Cohort, folder: Path) -> None:

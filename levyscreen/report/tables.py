@@ -113,7 +113,7 @@ def in_deviations(signal: str) -> bool:
 
 def _caption(rows: int, signal: str) -> str:
     what = "uncertainty, width and mae" if in_deviations(signal) else "width and mae"
-    text = f"{what} in standard deviations of the variable; rank 1 is the least trusted"
+    text = f"{what} in standard deviations of the variable; rank 1 is the least reliable"
     return text if rows <= MOST_ROWS else f"{text}; the first {MOST_ROWS} of {rows}, all of them in scores.parquet"
 
 
@@ -157,7 +157,7 @@ def rejects_line(cohort: Cohort) -> str:
     kept = (LineClass.READING, LineClass.DESCRIPTOR)
     counts = {c: cohort.count(c) for c in schema.COUNTED_CLASSES if c not in kept}
     said = [f"{count:,} {c.name.lower().replace('_', ' ')}" for c, count in counts.items() if count]
-    return "lines that are not readings as they stand: " + ", ".join(said) if said else ""
+    return "rejected lines: " + ", ".join(said) if said else ""
 
 
 def timing_line(timing: dict[str, Any]) -> str:

@@ -174,11 +174,13 @@ def test_another_screening_leaves_no_file_of_the_one_before_and_says_what_it_tak
     _, err = done("screen", ward, "--out", "out")
     assert not {"queries.parquet", "comparison.csv"} & {path.name for path in Path("out").iterdir()}
     for name in ("queries.parquet", "comparison.csv"):
-        assert f"note: out/{name} was of a former screening, and is taken away" in err
+        assert f"note: out/{name} belonged to an earlier screening and was removed" in err
     assert "another cohort" not in err
     other = write_folder(tmp_path / "other", {"1.txt": CLEAN.format(id=1)})
     _, err = done("screen", other, "--out", "out")
-    assert "note: what was in out of another cohort, or of this one before it changed, is replaced; --out FOLDER" in err
+    assert (
+        "note: overwrites the results in out of another cohort, or of this one before it changed; --out FOLDER" in err
+    )
     Path("out/scores.parquet").write_bytes(b"no longer a table")
     assert "another cohort" not in done("screen", other, "--out", "out")[1]
 
@@ -204,10 +206,10 @@ def test_what_lies_there_of_another_screening_is_said(done, ward):
     done("continuum", ward, "--out", "out", "--grid", "1", "--variables", "HR")
     done("report", "out")
     _, err = done("screen", ward, "--out", "out", "--seed", "1")
-    assert "note: out/report.html is of a former screening: levyscreen report writes it anew" in err
+    assert "note: out/report.html is stale; re-run levyscreen report" in err
     assert "out/continuum is of another" not in err
     _, err = done("screen", ward, "--out", "out", "--protocol", "paper")
-    said = "note: out/continuum is of another cohort or model: levyscreen continuum writes it anew"
+    said = "note: out/continuum is of another cohort or model; re-run levyscreen continuum"
     assert said in err
     done("screen", ward, "--out", "out")
     Path("out/continuum/part-00000.parquet").write_bytes(b"no Parquet")

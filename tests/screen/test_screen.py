@@ -25,7 +25,7 @@ from tests.screen.conftest import by_record
 
 module = importlib.import_module("levyscreen.screen")  # where `ask` is to be replaced
 SIGNALS = ["deviation", "disagreement", "evidence", "sigma_hat"]
-MEANS = ["uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "mae"]
+MEANS = ["uncertainty", "deviation", "disagreement", "evidence", "sigma_hat", "interval_width", "coverage", "mae"]
 
 
 def flagged(frame):
@@ -217,6 +217,8 @@ def test_width_is_of_the_ninety_per_cent_interval_around_the_prediction(screenin
     width = (queries["upper"].to_numpy(np.float64) - queries["lower"].to_numpy(np.float64)) / scale
     np.testing.assert_allclose(scored["interval_width"], by_record(width, queries)[scored["record_id"]], rtol=1e-4)
     within = (queries["lower"] <= queries["truth"]) & (queries["truth"] <= queries["upper"])
+    assert screening.coverage == pytest.approx(within.mean(), abs=1e-4)
+    np.testing.assert_allclose(scored["coverage"], by_record(within, queries)[scored["record_id"]], atol=1e-2)
     assert within.mean() == pytest.approx(0.9, abs=0.03)  # calibrated on other records of the same hospitals
 
 
