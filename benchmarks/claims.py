@@ -1,13 +1,14 @@
 """What the documents claim of a screened cohort: python -m benchmarks.claims OUT [--outcomes Outcomes-b.txt].
 
 OUT is the folder of `levyscreen screen COHORT --queries --out OUT`. Prints how well the uncertainty ranks patients and
-readings beside record length and chance, with 95 % intervals from bootstrap samples of the patients, and, with outcomes,
-whether flagged patients are sicker than others.
+readings beside record length and chance, with 95 % intervals from bootstrap samples of the patients. With
+outcomes, also whether flagged patients are sicker than others.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from levyscreen import load_model
 from levyscreen.calibrate import ause, flagged_excess, spearman
 
 SAMPLES, SEED = 1_000, 0  # of the bootstrap
@@ -47,18 +49,21 @@ def patients(scored: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def readings(queries: pd.DataFrame) -> str:
-    """AUSE of held-out readings, the random level, and the error left after setting aside readings or patients."""
-    error = (queries["prediction_z"] - queries["truth_z"]).abs().to_numpy(float)
+def readings(queries: pd.DataFrame, scale: dict[str, float]) -> str:
+    """AUSE of held-out readings, its random level, and how the error falls as readings or patients are set aside."""
+    error = ((queries["prediction"] - queries["truth"]).abs() / queries["variable"].astype(str).map(scale)).to_numpy()
     order = queries["uncertainty"].to_numpy(float)
     chance = np.random.default_rng(SEED).random(len(error))
-    left_readings = error[order <= np.quantile(order, 0.9)].mean() / error.mean() - 1
-    by_patient = queries.assign(error=error).groupby("record_id")[["error", "uncertainty"]].mean()
-    kept = by_patient["uncertainty"] <= by_patient["uncertainty"].quantile(0.9)
-    left_patients = error[queries["record_id"].map(kept).to_numpy(bool)].mean() / error.mean() - 1
+    by_patient = queries.groupby("record_id")["uncertainty"].mean()
+    of_its_patient = queries["record_id"].map(by_patient).to_numpy(float)
+    kept = {
+        "readings": order <= np.quantile(order, 0.9),
+        "patients": of_its_patient <= by_patient.quantile(0.9),
+    }
+    falls = ", ".join(f"of {name} {error[rest].mean() / error.mean() - 1:+.1%}" for name, rest in kept.items())
     return (
         f"{len(error):,} held-out readings: AUSE {ause(order, error):.3f}, at random {ause(chance, error):.3f}\n"
-        f"error of the rest without the most uncertain tenth of readings {left_readings:+.1%}, of patients {left_patients:+.1%}"
+        f"error of the rest without the most uncertain tenth {falls}"
     )
 
 
@@ -69,10 +74,11 @@ def sickness(scored: pd.DataFrame, outcomes: Path) -> str:
     top, rest = table[table["decile"] == 1], table[table["decile"] > 1]
     died = [100 * part["In-hospital_death"].mean() for part in (top, rest)]
     sofa = [part["SOFA"].median() for part in (top, rest)]
+    severity, error = table["SOFA"].to_numpy(float), table["mae"].to_numpy(float)
     return (
         f"mortality: top decile {died[0]:.1f} %, others {died[1]:.1f} %\n"
         f"median SOFA: top decile {sofa[0]:.0f}, others {sofa[1]:.0f}\n"
-        f"SOFA against error: Spearman {interval(spearman, table['SOFA'].to_numpy(float), table['mae'].to_numpy(float))}"
+        f"SOFA against error: Spearman {interval(spearman, severity, error)}"
     )
 
 
@@ -86,7 +92,9 @@ def main() -> None:
     scored = scores[scores["status"] == "scored"]
     print(f"{len(scored):,} of {len(scores):,} records scored\n\n{patients(scored)}\n")
     if (options.out / "queries.parquet").exists():
-        print(readings(pd.read_parquet(options.out / "queries.parquet")) + "\n")
+        known = load_model(json.loads((options.out / "screening.json").read_text())["model"]).preprocessor
+        scale = dict(zip(known.variables.names, known.scale, strict=True))
+        print(readings(pd.read_parquet(options.out / "queries.parquet"), scale) + "\n")
     if options.outcomes:
         print(sickness(scored, options.outcomes))
 

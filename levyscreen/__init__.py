@@ -1,4 +1,4 @@
-"""Which patients' predictions should not be believed, and why: single-pass uncertainty for irregular records."""
+"""For which patients are a model's predictions unreliable, and why? Single-pass uncertainty for irregular records."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from levyscreen.temporaries import share
 
 app = typer.Typer(
     name="levyscreen",
-    help="Which patients' predictions should not be believed, and why.",
+    help="For which patients are a model's predictions unreliable, and why?",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -64,13 +64,16 @@ def _version(asked: bool) -> None:
 def settings(
     context: typer.Context,
     config: Annotated[
-        Path | None, typer.Option(help="TOML file of defaults, a table a command; levyscreen.toml if it is here.")
+        Path | None,
+        typer.Option(
+            help="TOML file of defaults, one [table] per command. Default: levyscreen.toml in the current folder."
+        ),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Which patients' predictions should not be believed, and why."""
+    """For which patients are a model's predictions unreliable, and why?"""
     for note in notes(os.environ, context.command):
         stderr(f"note: {note}")
     path = config or (SETTINGS_FILE if SETTINGS_FILE.is_file() else None)

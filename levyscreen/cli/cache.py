@@ -1,4 +1,4 @@
-"""`levyscreen cache`: the kept copies of cohorts."""
+"""`levyscreen cache`: the cache of cohorts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import typer
 
 from levyscreen.names import printable
 
-app = typer.Typer(help="List or clear the kept copies of cohorts.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List or clear the cache of cohorts.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_() -> None:
-    """Print name, size and time of each kept copy."""
+    """List the cached cohorts with name, size and time."""
     import datetime
 
     from levyscreen.records.cache import cache_entries, cache_folder
@@ -24,7 +24,7 @@ def list_() -> None:
 
 @app.command("clear")
 def clear() -> None:
-    """Delete every kept copy."""
+    """Delete all cached cohorts."""
     from levyscreen.records.cache import clear_cache
 
     typer.echo(f"{len(clear_cache())} deleted", err=True)

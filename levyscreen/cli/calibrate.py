@@ -14,28 +14,37 @@ from levyscreen.names import counted
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or a shipped model's name.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or the name of a shipped model.")],
     cohort: CohortPath,
-    level: Annotated[str, typer.Option(help="Nominal coverages of the intervals; 0.9 is always one.")] = "0.8,0.9,0.95",
-    by: Annotated[str, typer.Option(help="variable, or nothing for one scale for all as in the paper.")] = "variable",
+    level: Annotated[
+        str, typer.Option(help="Nominal coverages of the intervals; 0.9 is always included.")
+    ] = "0.8,0.9,0.95",
+    by: Annotated[
+        str, typer.Option(help="variable: one scale per variable; nothing: one scale for all, as in the paper.")
+    ] = "variable",
     signal: Annotated[
-        str | None, typer.Option(help="meta_model (default), deviation, sigma, disagreement or evidence.")
+        str | None,
+        typer.Option(
+            help="Signal that gives the scale: meta_model (default), deviation, sigma, disagreement or evidence."
+        ),
     ] = None,
     rich: Annotated[
         bool,
         typer.Option("--rich", help="As --signal meta_model, which is the default for all but the paper's protocol."),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Calibrate a copy of MODEL in this new folder; it stays as it is.")
+        Path | None,
+        typer.Option("--out", help="Write a calibrated copy of MODEL to this new folder; MODEL stays unchanged."),
     ] = None,
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
-    """Fit scale and conformal intervals of MODEL on COHORT and write them into its folder, or into a copy, by --out.
+    """Fit the scale and the conformal intervals of MODEL on COHORT and write them to the model folder or to a copy.
 
-    Of the cohort that the model was trained on, only its validation records are used; a reliability table on its test
-    records is then printed. The model's card is written anew. calibration.json keeps the ids of the records it was
-    fitted on.
+    If the model was trained on COHORT, only its validation records are used, and a reliability table on its test
+    records is printed. Updates the model card. calibration.json stores the ids of the records used.
+
+    Example: levyscreen calibrate physionet2012 my-records --out my-model
     """
     from levyscreen import machine
     from levyscreen.judging import calibrate

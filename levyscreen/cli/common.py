@@ -44,18 +44,22 @@ CohortPath = Annotated[
         metavar="COHORT", callback=expanded, help="Folder, .tar.gz, .zip, mapping (.toml) or Parquet cohort."
     ),
 ]
-ModelName = Annotated[str | None, typer.Option("--model", help="A shipped model's name, or a model folder.")]
+ModelName = Annotated[str | None, typer.Option("--model", help="Name of a shipped model, or a model folder.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 ProtocolName = Annotated[
     str | None,
-    typer.Option("--protocol", help="'paper' for the paper's cleaning, records and model, to compare with it."),
+    typer.Option(
+        "--protocol", help="'paper' uses the paper's cleaning, records and model, for comparison with its tables."
+    ),
 ]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Read the files anew and keep no copy.")]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Read the source files again; do not use or write the cache.")
+]
 Share = Annotated[
     bool,
-    typer.Option("--share", callback=shared, help="Let others read what is written, as the umask has it."),
+    typer.Option("--share", callback=shared, help="Let other users read the output, as the umask allows."),
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Output folder; levyscreen-out/<cohort name> by default.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Output folder. Default: levyscreen-out/<cohort name>.")]
 
 OUT = Path("levyscreen-out")
 LAST = OUT / "last.json"

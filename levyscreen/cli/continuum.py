@@ -29,28 +29,35 @@ def command(
         typer.Argument(
             metavar="[COHORT]",
             callback=common.expanded,
-            help="By default the cohort last screened from this folder.",
+            help="Default: the cohort last screened from this folder.",
         ),
     ] = None,
     model: ModelName = None,
-    grid: Annotated[int, typer.Option(help="Times, evenly spaced over the stay; 288 is one in ten minutes.")] = 288,
-    variables: Annotated[str | None, typer.Option(help="Only these, comma-separated.")] = None,
+    grid: Annotated[
+        int, typer.Option(help="Number of evenly spaced times; 288 is one every ten minutes of 48 hours.")
+    ] = 288,
+    variables: Annotated[str | None, typer.Option(help="Only these variables, comma-separated: HR,MAP.")] = None,
     records: Annotated[
-        str | None, typer.Option(help="Only these record ids: a file, one a line, or comma-separated.")
+        str | None, typer.Option(help="Only these record ids, comma-separated, or a file with one id per line.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Nominal coverage of lower to upper.")] = 0.9,
+    level: Annotated[float, typer.Option(help="Nominal coverage of the interval from lower to upper.")] = 0.9,
     deviation: Annotated[
         bool,
-        typer.Option("--deviation", help="Carry the deviation too, and take intervals from it; about twice the time."),
+        typer.Option(
+            "--deviation", help="Also compute the deviation and base the intervals on it; takes about twice as long."
+        ),
     ] = False,
-    half: Annotated[bool, typer.Option("--half", help="Write values as float16, at half the size.")] = False,
+    half: Annotated[bool, typer.Option("--half", help="Write float16 instead of float32: half the size.")] = False,
     protocol: ProtocolName = None,
     out: Out = None,
     no_cache: NoCache = False,
     share: Share = False,
     device: Device = "auto",
 ) -> None:
-    """Write prediction, interval and signals for every record, variable and time to continuum/part-*.parquet."""
+    """Write prediction, interval and signals for every record, variable and time to continuum/part-*.parquet.
+
+    Example: levyscreen continuum --grid 288 --variables HR,MAP
+    """
     from levyscreen import machine, outputs
     from levyscreen.continuum import ContinuumSettings, continuum
 
@@ -90,8 +97,8 @@ def _note_intervals(model: Model, deviation: bool) -> None:
     """Says where the intervals are too narrow by far on what little is known of; `calibrate` once fitted them so."""
     if model.timeline_calibration(deviation).signal == "disagreement":
         common.stderr(
-            "note: this model's intervals are of the disagreement, which does not see that evidence is missing: "
-            f"levyscreen calibrate {model.folder} COHORT gives it others"
+            "note: this model's intervals rest on the disagreement, which does not respond to missing evidence: "
+            f"recalibrate with levyscreen calibrate {model.folder} COHORT"
         )
 
 

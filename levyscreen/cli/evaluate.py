@@ -12,17 +12,19 @@ from levyscreen.errors import UsageError
 
 
 def command(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or a shipped model's name.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model folder, or the name of a shipped model.")],
     cohort: CohortPath,
     card: Annotated[
-        bool, typer.Option("--card", help="Also write the model's card, README.md and card.json, into its folder.")
+        bool, typer.Option("--card", help="Also write the model card, README.md and card.json, to the model folder.")
     ] = False,
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
-    """Score MODEL on its own test records of COHORT, or on a cohort it never saw: accuracy, ranking, CRPS, coverage.
+    """Evaluate MODEL on its test records of COHORT, or on a cohort it never saw: error, ranking, CRPS and coverage.
 
     Prints Markdown to stdout.
+
+    Example: levyscreen evaluate physionet2012 set-b
     """
     from levyscreen import machine
     from levyscreen.card import calibrated_on, judged_apart

@@ -21,15 +21,19 @@ def command(
         typer.Argument(
             metavar="COHORT",
             callback=common.expanded,
-            help="MEDS folder, .csv, .psv, .tsv or .parquet, or a folder of them.",
+            help="MEDS folder, .csv, .psv, .tsv or .parquet file, or a folder of them.",
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Mapping file; <name>.toml here by default, - for stdout.")
+        Path | None,
+        typer.Option("-o", "--output", help="Mapping file; - is stdout. Default: <name>.toml in the current folder."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a mapping that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing mapping file.")] = False,
 ) -> None:
-    """Write a first mapping of COHORT's tables, guesses marked CHECK; the other commands then take it for a COHORT."""
+    """Draft a mapping of COHORT's tables, with uncertain guesses marked CHECK; other commands accept it as COHORT.
+
+    Example: levyscreen map chart.csv -o chart.toml
+    """
     from levyscreen.outputs import write_text
     from levyscreen.records.drafted.draft import CHECK, NAMED_FILES, draft
     from levyscreen.records.drafted.guess import guess

@@ -19,14 +19,14 @@ def command(
     cohort: Annotated[
         Path | None,
         typer.Option(
-            callback=common.expanded, help="Cohort of the record; by default the one last screened from this folder."
+            callback=common.expanded, help="Cohort of the record. Default: the one last screened from this folder."
         ),
     ] = None,
     variables: Annotated[
-        str | None, typer.Option(help="Comma-separated; by default the three most often read.")
+        str | None, typer.Option(help="Variables, comma-separated. Default: the three with the most readings.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Picture file; record-<id>.png by default.")
+        Path | None, typer.Option("-o", "--output", help="Picture file. Default: record-<id>.png.")
     ] = None,
     level: Annotated[float, typer.Option(help="Nominal coverage of the band.")] = 0.9,
     model: ModelName = None,
@@ -34,7 +34,10 @@ def command(
     share: Share = False,
     device: Device = "auto",
 ) -> None:
-    """Draw a record: its readings, the model's prediction at every time, and the calibrated band."""
+    """Plot a record: its readings, the model's prediction over the stay, and the calibrated interval.
+
+    Example: levyscreen plot 143126 --cohort set-b --variables HR,MAP
+    """
     from levyscreen import machine
     from levyscreen.outputs import replacing
     from levyscreen.plot import draw

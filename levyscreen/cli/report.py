@@ -16,26 +16,32 @@ from levyscreen.cli.common import Device, ModelName, NoCache, Share
 def command(
     out: Annotated[
         Path | None,
-        typer.Argument(metavar="[OUT]", help="Folder that levyscreen screen wrote; by default the last one from here."),
+        typer.Argument(
+            metavar="[OUT]", help="Output folder of levyscreen screen. Default: the last one written from here."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file, - for stdout; OUT/report.html by default.")
+        Path | None, typer.Option("-o", "--output", help="Output file; - is stdout. Default: OUT/report.html.")
     ] = None,
     outcomes: Annotated[
-        Path | None, typer.Option(help="CSV of RecordID and In-hospital_death, or of record_id and outcome, 0 or 1.")
+        Path | None,
+        typer.Option(help="CSV with columns RecordID and In-hospital_death, or record_id and outcome (0 or 1)."),
     ] = None,
     patients: Annotated[
-        int | None, typer.Option(min=0, help="Flagged patients to draw; by default as many as fit into 8 MB.")
+        int | None, typer.Option(min=0, help="Number of flagged patients to draw. Default: as many as fit into 8 MB.")
     ] = None,
     cohort: Annotated[
-        Path | None, typer.Option(callback=common.expanded, help="The cohort, if it has moved since it was screened.")
+        Path | None, typer.Option(callback=common.expanded, help="The cohort, if it has moved since the screening.")
     ] = None,
     model: ModelName = None,
     no_cache: NoCache = False,
     share: Share = False,
     device: Device = "auto",
 ) -> None:
-    """Write what a screening found as one HTML file that needs no network: to read, print or hand on."""
+    """Write the findings of a screening as one self-contained HTML file.
+
+    Example: levyscreen report --outcomes Outcomes-b.txt
+    """
     from levyscreen.report.page import report, require_jinja, write
     from levyscreen.report.screened import read_screened
     from levyscreen.report.who import read_outcomes

@@ -1,4 +1,4 @@
-"""`levyscreen screen`: rank a cohort's records by how little their predictions should be believed."""
+"""`levyscreen screen`: rank the records of a cohort by how unreliable their predictions are."""
 
 from __future__ import annotations
 
@@ -30,37 +30,52 @@ def command(
     context: typer.Context,
     cohort: CohortPath,
     model: ModelName = None,
-    top_decile: Annotated[bool, typer.Option("--top-decile", help="Flag and print the least trusted tenth.")] = False,
-    flag: Annotated[float | None, typer.Option(help="Flag and print this least trusted fraction instead.")] = None,
+    top_decile: Annotated[bool, typer.Option("--top-decile", help="Flag and print the least reliable 10 %.")] = False,
+    flag: Annotated[float | None, typer.Option(help="Flag and print this fraction instead, 0.05 for 5 %.")] = None,
     signal: Annotated[
-        str | None, typer.Option(help="calibrated (default), deviation, disagreement, sigma or evidence.")
+        str | None,
+        typer.Option(help="Ranking score: calibrated (default), deviation, disagreement, sigma or evidence."),
     ] = None,
-    hide: Annotated[float, typer.Option(help="Fraction of a record's readings held out in a masking.")] = 0.3,
+    hide: Annotated[float, typer.Option(help="Fraction of a record's readings held out in each masking fold.")] = 0.3,
     folds: Annotated[
         int | None,
-        typer.Option(help="Disjoint maskings, each a pass: 3 by default, 1 under the paper's protocol or for speed."),
+        typer.Option(
+            help="Disjoint masking folds, one pass each. Default: 3, or 1 with --protocol paper; 1 is faster."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which readings are held out.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed that draws the held-out readings.")] = 0,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Run 20 dropout passes, and the ensemble if MODEL has one.")
+        bool, typer.Option("--compare", help="Also run 20 passes of MC dropout, and the ensemble if the model has one.")
     ] = False,
     queries: Annotated[
-        bool, typer.Option("--queries", help="Also write queries.parquet, a row for each held-out reading.")
+        bool, typer.Option("--queries", help="Also write queries.parquet, one row per held-out reading.")
     ] = False,
     protocol: ProtocolName = None,
     out: Out = None,
-    format: Annotated[str | None, typer.Option("--format", help="table, csv, json, ndjson or parquet.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="File for the table, - for stdout.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if any line or record was rejected.")] = False,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="table, csv, json, ndjson or parquet. Default: table on a terminal, csv in a pipe."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the table to this file; - is stdout.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 3 if any line or record was rejected.")
+    ] = False,
     no_cache: NoCache = False,
     share: Share = False,
     device: Device = "auto",
 ) -> None:
-    """Rank the records of COHORT by the model's own uncertainty, one pass for each masking, and say why.
+    """Rank the records of COHORT by the model's uncertainty and say why each is uncertain.
 
-    Prints every record, or with --top-decile or --flag only the flagged ones, after those that cannot be ranked. Writes
-    scores.parquet, rejects.parquet and timing.json to the output folder, and meds.parquet where records have subjects
-    and timestamps.
+    Holds out 30 % of each record's readings, predicts them from the rest, and ranks records by the expected error.
+    Prints every record; with --top-decile or --flag, only the flagged ones after those that cannot be ranked. Writes
+    scores.parquet, rejects.parquet and timing.json to the output folder, and meds.parquet if records have subjects and
+    timestamps.
+
+    Example: levyscreen screen set-b --top-decile
     """
     if top_decile and flag is not None:
         top_decile, flag = _typed_of(context, top_decile, flag)

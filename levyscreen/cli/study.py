@@ -21,21 +21,27 @@ STUDIES = ("interpolation", "cohort", "continuum", "stress", "ablations", "beyon
 def command(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="One of " + ", ".join(STUDIES) + ".")],
     dataset: Annotated[str, typer.Option(help="physionet2012, ushcn, or a COHORT of your own.")] = "physionet2012",
-    seeds: Annotated[str, typer.Option(help="One, several or a range: 0, 0,2 or 0-4.")] = "0",
-    estimators: Annotated[str | None, typer.Option(help="Only these, by comma; all by default.")] = None,
-    data: Annotated[Path, typer.Option(help="Folder with physionet2012/ and ushcn/.")] = Path("data"),
-    out: Annotated[Path, typer.Option("--out", help="Folder of results, tables and figures.")] = Path("studies"),
-    networks: Annotated[Path, typer.Option(help="Folder of the trained networks.")] = Path("studies/networks"),
+    seeds: Annotated[str, typer.Option(help="One seed, several, or a range: 0, 0,2 or 0-4.")] = "0",
+    estimators: Annotated[
+        str | None, typer.Option(help="Only these estimators, comma-separated. Default: all.")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Data folder with physionet2012/ and ushcn/.")] = Path("data"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for results, tables and figures.")] = Path("studies"),
+    networks: Annotated[Path, typer.Option(help="Folder of trained networks.")] = Path("studies/networks"),
     no_train: Annotated[
-        bool, typer.Option("--no-train", help="Leave out what needs a network that is not trained yet.")
+        bool, typer.Option("--no-train", help="Skip what needs a network that is not trained yet.")
     ] = False,
-    tables: Annotated[bool, typer.Option("--tables", help="Only make tables and figures of what is there.")] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Only rebuild tables and figures from existing results.")
+    ] = False,
     device: Device = "auto",
 ) -> None:
-    """Regenerate the paper's tables: a result for each estimator and seed, then tables with the paper's beside ours.
+    """Regenerate the paper's tables: one result per estimator and seed, then tables beside the paper's figures.
 
-    Every result is written as it is done; a second call goes on where the first one stopped. What is not trained yet is
-    trained.
+    Each result is saved as soon as it is complete, so a second call continues where the first one stopped. Networks
+    that do not exist yet are trained.
+
+    Example: levyscreen study interpolation --data DATA --seeds 0-4
     """
     if study not in STUDIES:
         raise UsageError(f"unknown study '{study}': use {', '.join(STUDIES)}")

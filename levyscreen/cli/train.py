@@ -20,29 +20,32 @@ if TYPE_CHECKING:
 def command(
     cohort: CohortPath,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Model folder; runs/<cohort>-<decode>-<seed> by default.")
+        Path | None, typer.Option("--out", help="Model folder. Default: runs/<cohort>-<decode>-<seed>.")
     ] = None,
     decode: Annotated[
-        str, typer.Option(help="levy; softmax or cosine, its controls; or tnp-d, a Transformer Neural Process.")
+        str, typer.Option(help="levy, its controls softmax or cosine, or tnp-d, a Transformer Neural Process.")
     ] = "levy",
-    head: Annotated[str, typer.Option(help="point, nll or beta-nll.")] = "point",
-    seed: Annotated[int, typer.Option(help="Redraws split, hidden targets and initial weights.")] = 0,
-    members: Annotated[int, typer.Option(help="Models in all, sharing the split: 5 for a deep ensemble.")] = 1,
+    head: Annotated[str, typer.Option(help="Output head: point, nll or beta-nll.")] = "point",
+    seed: Annotated[int, typer.Option(help="Seed of the split, the held-out targets and the initial weights.")] = 0,
+    members: Annotated[
+        int, typer.Option(help="Number of models trained on the same split: 5 make a deep ensemble.")
+    ] = 1,
     teacher: Annotated[
         str | None,
-        typer.Option(help="A model trained on COHORT with --members: start from it and learn its ensemble's mean."),
+        typer.Option(help="Model trained on COHORT with --members: start from it and learn the mean of its ensemble."),
     ] = None,
-    epochs: Annotated[int, typer.Option(help="At most; early stopping may end before.")] = 30,
+    epochs: Annotated[int, typer.Option(help="Maximum epochs (early stopping applies).")] = 30,
     protocol: Annotated[
         str, typer.Option(help="ours, or paper for the paper's cleaning, limits, network and loss.")
     ] = "ours",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a training in this folder was cut off.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training in this folder.")] = False,
     no_cache: NoCache = False,
     device: Device = "auto",
 ) -> None:
-    """Train on COHORT: 70 % of its records, 15 % to stop and calibrate by, 15 % kept to judge it by."""
+    """Train a model on COHORT: 70 % of its records to fit, 15 % to stop and calibrate, 15 % held back for evaluation.
+
+    Example: levyscreen train set-a --out my-model
+    """
     from levyscreen import machine
     from levyscreen.config import OUR_NETWORK, OUR_TRAINING, PROTOCOLS, SEEDS, ModelConfig, TrainingConfig
     from levyscreen.store import CONFIG, load_model

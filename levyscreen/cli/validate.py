@@ -14,11 +14,14 @@ from levyscreen.names import counted, printable
 
 def command(
     cohort: CohortPath,
-    write: Annotated[Path | None, typer.Option(help="Also keep the cohort as Parquet in this new folder.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Also write the cohort as Parquet to this new folder.")] = None,
     no_cache: NoCache = False,
     share: Share = False,
 ) -> None:
-    """Print what is in COHORT and what is odd about it; needs no model."""
+    """Summarise COHORT: readings by variable, rejected lines, and anything suspicious. Needs no model.
+
+    Example: levyscreen validate set-b
+    """
     from rich.console import Group
 
     from levyscreen.records.cache import write_cohort
