@@ -50,7 +50,7 @@ def test_continuum_says_so_where_its_intervals_do_not_see_that_evidence_is_missi
     monkeypatch.setattr("levyscreen.judging.COMPANION", "disagreement")
     done("calibrate", "physionet2012", ward, "--out", "former", "--signal", "deviation")
     asked = "continuum", ward, "--grid", "1", "--variables", "HR", "--model", "former"
-    assert "intervals are of the disagreement, which does not see that evidence is missing" in done(*asked)[1]
+    assert "intervals rest on the disagreement, which does not respond to missing evidence" in done(*asked)[1]
     assert "does not see" not in done(*asked, "--deviation")[1]
     assert "does not see" not in done(*asked[:-1], "physionet2012")[1]
 
