@@ -1,14 +1,15 @@
 """Names and codes under which tables hold the usual variables, and plausible ranges of usual ones beyond the 36.
 
-Codes are those of LOINC 2.77 and of MIMIC-IV's D_ITEMS and D_LABITEMS, blood gases among them; names those of the
-PhysioNet challenges, of ricu and YAIB, of eICU, and German ones. Codes that one data set alone has are in
-dictionaries.py. Parts of a coma score (220739, 223900, 223901) are none, and stay under their own names.
+The names are those of the PhysioNet challenges, of ricu and YAIB, of eICU, and German ones; codes are published lists
+that datasets.py reads. Parts of a coma score are none, and stay under their own names.
 """
 
 from __future__ import annotations
 
 import re
 
+from levyscreen.records.drafted.datasets import known_everywhere
+from levyscreen.records.drafted.datasets import short as short
 from levyscreen.records.units import canonical, is_unit
 from levyscreen.variables import PHYSIONET2012, Repair, Variable
 
@@ -30,80 +31,69 @@ BEYOND = (
 KNOWN = {v.name: v for v in (*PHYSIONET2012.variables, *BEYOND)}
 
 ALIASES = {
-    "ALP": "alkalinephos alkalinephosphatase alkalinephosphate alkalischephosphatase ap 6768-6 50863 225612 1783-0",
-    "ALT": "alanineaminotransferase alaninetransaminase sgpt altsgpt gpt 1742-6 50861 220644 1743-4 1744-2",
-    "AST": "asparateaminotransferase aspartateaminotransferase sgot astsgot got 1920-8 50878 220587 30239-8",
-    "Albumin": "alb 1751-7 50862 227456 61151-7",
-    "BUN": """ureanitrogen bloodureanitrogen urea serumurea bloodurea harnstoff 3094-0 3091-6 22664-7 51006 225624
-        6299-2 14937-7""",
-    "BaseExcess": "be basenexzess 50802 1925-7 224828 11555-0",
-    "Bilirubin": """bilirubintotal totalbilirubin bili tbili bilirubingesamt gesamtbilirubin 1975-2 50885 225690 42719-5
-        14631-6""",
-    "BilirubinDirect": "bilirubin_direct directbilirubin bilidir bilirubindirekt 1968-7 50883 225651",
-    "CK": "creatinekinase cpk ckcpk kreatinkinase 2157-6 50910 225634",
-    "CRP": "creactiveprotein c-reactiveprotein creaktivesprotein c-reaktivesprotein 1988-5 50889 227444",
-    "Calcium": "ca calciumtotal totalcalcium kalzium 17861-6 50893 225625 49765-1 2000-8",
-    "Chloride": "cl chlorid 2075-0 50902 220602 2069-3 50806",
-    "Cholesterol": "chol totalcholesterol cholesterin 2093-3 50907 220603",
-    "Creatinine": "crea creat serumcreatinine kreatinin creatinin 2160-0 50912 220615 38483-4 14682-9",
+    "ALP": "alkalinephos alkalinephosphatase alkalinephosphate alkalischephosphatase ap",
+    "ALT": "alanineaminotransferase alaninetransaminase sgpt altsgpt gpt",
+    "AST": "asparateaminotransferase aspartateaminotransferase sgot astsgot got",
+    "Albumin": "alb",
+    "BUN": "ureanitrogen bloodureanitrogen urea serumurea bloodurea harnstoff",
+    "BaseExcess": "be basenexzess",
+    "Bilirubin": "bilirubintotal totalbilirubin bili tbili bilirubingesamt gesamtbilirubin",
+    "BilirubinDirect": "bilirubin_direct directbilirubin bilidir bilirubindirekt",
+    "CK": "creatinekinase cpk ckcpk kreatinkinase",
+    "CRP": "creactiveprotein c-reactiveprotein creaktivesprotein c-reaktivesprotein",
+    "Calcium": "ca calciumtotal totalcalcium kalzium",
+    "Chloride": "cl chlorid",
+    "Cholesterol": "chol totalcholesterol cholesterin",
+    "Creatinine": "crea creat serumcreatinine kreatinin creatinin",
     "DiasABP": """dbp diastolicbp diastolic diastolicbloodpressure bloodpressurediastolic bpdiastolic
-        diastolischerblutdruck blutdruckdiastolisch
-        arterialbloodpressurediastolic artbpdiastolic systemicdiastolic 8462-4 220051 225310
+        diastolischerblutdruck blutdruckdiastolisch arterialbloodpressurediastolic artbpdiastolic systemicdiastolic
         invasivebpdiastolic""",
-    "EtCO2": "endtidalco2 19891-1",
-    "FiO2": "fio2 inspiredo2fraction fractioninspiredoxygen 3150-6 223835 19994-3 19996-8 50816",
-    "Fibrinogen": "fgn fibrinogenfunctional 3255-7 51214 227468",
-    "GCS": """gcstotal tgcs glasgowcomascale gcssum 9269-2 glasgowcomascore scoreglasgowcomascale
-        glasgowcomascoretotal""",
-    "Glucose": """glu bloodglucose serumglucose bedsideglucose glukose blutzucker bz 2345-7 50931 220621 225664 226537
-        2339-0 2340-8 41653-7 15074-8 14749-6 50809""",
-    "HCO3": "bicarbonate bicar bic bikarbonat 1963-8 50882 227443 1959-6 20565-8 2028-9 50803",
-    "HCT": "hematocrit haematocrit hämatokrit haematokrit hkt 4544-3 51221 220545 20570-8 4545-0 50810",
-    "HR": "heartrate pulse pulserate herzfrequenz hf puls 8867-4 220045",
-    "Hgb": "hemoglobin haemoglobin hämoglobin hb 718-7 51222 220228 20509-6 30313-1 50811",
-    "INR": "inrpt pt-inr 6301-6 51237 227467 34714-6",
-    "K": "potassium kalium 2823-3 50971 227442 6298-4 50822",
-    "Lactate": "lact lacticacid laktat 2524-7 32693-4 50813 225668 2518-9",
+    "EtCO2": "endtidalco2",
+    "FiO2": "fio2 inspiredo2fraction fractioninspiredoxygen",
+    "Fibrinogen": "fgn fibrinogenfunctional",
+    "GCS": "gcstotal tgcs glasgowcomascale gcssum glasgowcomascore scoreglasgowcomascale glasgowcomascoretotal",
+    "Glucose": "glu bloodglucose serumglucose bedsideglucose glukose blutzucker bz",
+    "HCO3": "bicarbonate bicar bic bikarbonat",
+    "HCT": "hematocrit haematocrit hämatokrit haematokrit hkt",
+    "HR": "heartrate pulse pulserate herzfrequenz hf puls",
+    "Hgb": "hemoglobin haemoglobin hämoglobin hb",
+    "INR": "inrpt pt-inr",
+    "K": "potassium kalium",
+    "Lactate": "lact lacticacid laktat",
     "MAP": """meanbp mbp map abpm meanarterialpressure meanbloodpressure bloodpressuremean mittlererarteriellerdruck
-        mittlererblutdruck arterialbloodpressuremean artbpmean systemicmean 8478-0 220052 225312
-        invasivebpmean""",
+        mittlererblutdruck arterialbloodpressuremean artbpmean systemicmean invasivebpmean""",
     "MechVent": "ventilated mechanicalventilation vent",
-    "Mg": "magnesium 19123-9 2601-3 50960 220635 21377-7",
+    "Mg": "magnesium",
     "NIDiasABP": """nidbp nibpd nibpdia nibpdiastolic noninvasivediastolic noninvasivebloodpressurediastolic
-        rrdiastolisch rrdia 220180
-        noninvasivebpdiastolic""",
-    "NIMAP": """nimbp nibpm nibpmean noninvasivemean noninvasivebloodpressuremean rrmittel rrmean 220181
-        noninvasivebpmean""",
+        rrdiastolisch rrdia noninvasivebpdiastolic""",
+    "NIMAP": "nimbp nibpm nibpmean noninvasivemean noninvasivebloodpressuremean rrmittel rrmean noninvasivebpmean",
     "NISysABP": """nisbp nibps nibpsys nibpsystolic noninvasivesystolic noninvasivebloodpressuresystolic rrsystolisch
-        rrsys 220179
-        noninvasivebpsystolic""",
-    "Na": "sodium natrium 2951-2 50983 220645 2947-0 50824",
-    "PTT": "aptt 3173-2 14979-9 51275 227466",
-    "PaCO2": "pco2 arterialco2pressure 2019-8 50818 220235",
-    "PaO2": "po2 arterialo2pressure 2703-7 50821 220224",
-    "Phosphate": "phos phosphorus phosphorous phosphat 2777-1 50970 225677",
-    "Platelets": "plt plateletcount platelet plateletsx1000 thrombozyten thrombos 777-3 51265 227457 26515-7 778-1",
-    "RespRate": "resp rr respiratoryrate respirationrate respiration atemfrequenz af 9279-1 220210",
-    "SaO2": "arterialo2saturation 2708-6 50817 220227",
-    "SpO2": "o2sat spo2 pulseoximetry o2saturationpulseoxymetry sauerstoffsättigung 59408-5 220277",
+        rrsys noninvasivebpsystolic""",
+    "Na": "sodium natrium",
+    "PTT": "aptt",
+    "PaCO2": "pco2 arterialco2pressure",
+    "PaO2": "po2 arterialo2pressure",
+    "Phosphate": "phos phosphorus phosphorous phosphat",
+    "Platelets": "plt plateletcount platelet plateletsx1000 thrombozyten thrombos",
+    "RespRate": "resp rr respiratoryrate respirationrate respiration atemfrequenz af",
+    "SaO2": "arterialo2saturation",
+    "SpO2": "o2sat spo2 pulseoximetry o2saturationpulseoxymetry sauerstoffsättigung",
     "SysABP": """sbp systolicbp systolic systolicbloodpressure bloodpressuresystolic bpsystolic systolischerblutdruck
-        blutdrucksystolisch arterialbloodpressuresystolic artbpsystolic systemicsystolic 8480-6 220050 225309
-        invasivebpsystolic""",
+        blutdrucksystolisch arterialbloodpressuresystolic artbpsystolic systemicsystolic invasivebpsystolic""",
     "Temp": """temperature bodytemperature temperaturecelsius temperaturefahrenheit tempc tempf körpertemperatur
-        koerpertemperatur temperatur 8310-5 223762 223761""",
-    "TroponinI": "tni troponin-i 10839-9 51002 42757-5",
-    "TroponinT": "tnt troponin-t 6598-7 51003 227429 48425-3",
-    "Urine": "urineoutput urinevolume urinmenge urin 226559",
-    "WBC": """leukocytes leukozyten whitebloodcells whitebloodcellcount wbcx1000 6690-2 51301 220546 26464-8 804-5
-        51300""",
-    "pH": "arterialph ph-wert phwert 2744-1 50820 223830",
+        koerpertemperatur temperatur""",
+    "TroponinI": "tni troponin-i",
+    "TroponinT": "tnt troponin-t",
+    "Urine": "urineoutput urinevolume urinmenge urin",
+    "WBC": "leukocytes leukozyten whitebloodcells whitebloodcellcount wbcx1000",
+    "pH": "arterialph ph-wert phwert",
 }
 FACT_ALIASES = {
     "age": "age ageyears anchorage alter",
     "gender": "gender sex geschlecht",
-    "height": "height heightcm grösse größe körpergröße 226730 226707 8302-2",
+    "height": "height heightcm grösse größe körpergröße",
     "icu_type": "icutype",
-    "weight": "weight weightkg admissionweight gewicht körpergewicht 226512 226531 29463-7",
+    "weight": "weight weightkg admissionweight gewicht körpergewicht",
 }
 FACT_UNITS = {"age": "years", "height": "cm", "weight": "kg"}
 UREA = frozenset({"urea", "serumurea", "bloodurea", "harnstoff", "3091-6", "22664-7"})  # BUN is its nitrogen alone
@@ -139,11 +129,6 @@ _COMPONENT = one_word_each(
 )
 
 
-def short(name: str) -> str:
-    """A column's name without case and punctuation."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def tokens(name: str) -> set[str]:
     """The words of a name: offset_hours, OffsetHours."""
     return set(words_in(name))
@@ -164,8 +149,10 @@ def _by_alias(names: dict[str, str]) -> dict[str, str]:
 
 
 _BRACKETS = re.compile(r"(.*\S)\s*[(\[]([^()\[\]]+)[)\]]\s*")
+_CODES = {plain(code): name for code, (name, _) in known_everywhere().items()}
 _VARIABLES = _by_alias({name: ALIASES.get(name, "") for name in KNOWN})
-_FACTS = _by_alias(FACT_ALIASES)
+_VARIABLES |= {code: name for code, name in _CODES.items() if name in KNOWN}
+_FACTS = _by_alias(FACT_ALIASES) | {code: name for code, name in _CODES.items() if name not in KNOWN}
 
 
 def known_as(code: str, description: str = "") -> str | None:

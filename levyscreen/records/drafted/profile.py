@@ -68,6 +68,7 @@ class Profile:
     columns: dict[str, pa.Array]  # (N,)
     file: Words  # of each row
     whole: bool  # whether these are all the rows
+    data_set: str | None = None  # that the user says it is of, or the names of a folder's tables
 
     @property
     def header(self) -> tuple[str, ...] | None:

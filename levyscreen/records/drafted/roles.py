@@ -26,8 +26,9 @@ from levyscreen.records.drafted.contents import (
     says_units,
     shared,
 )
+from levyscreen.records.drafted.datasets import data_set
 from levyscreen.records.drafted.profile import Profile
-from levyscreen.records.drafted.sources import TIME_UNITS, source_of
+from levyscreen.records.drafted.sources import source_of
 from levyscreen.records.mapped.cells import words
 from levyscreen.records.mapped.mapping import FILE, MEDS_COLUMNS, TIMESTAMP, UNITS, Time
 from levyscreen.records.mapped.times import times
@@ -200,7 +201,8 @@ def _time_column(profile: Profile, names: list[str], record: str | None) -> str 
 
 def _unit_of_source(profile: Profile, time: str) -> tuple[str | float, str | None] | None:
     """The unit in which a data set that is known writes times that are numbers."""
-    unit = TIME_UNITS.get(source_of(profile) or "")
+    source = source_of(profile)
+    unit = data_set(source).time_unit if source else None
     return (unit, None) if unit is not None and is_numeric(profile.columns[time]) else None
 
 

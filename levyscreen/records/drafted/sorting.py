@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from levyscreen.names import printable
 from levyscreen.records.drafted.aliases import FACT_ALIASES, is_component, known_as, of_any_site, short
 from levyscreen.records.drafted.contents import identifies
+from levyscreen.records.drafted.datasets import data_set
 from levyscreen.records.drafted.pooling import Entry, pooled
 from levyscreen.records.drafted.profile import Profile, Seen
 from levyscreen.records.drafted.roles import NO_READING, Roles
@@ -15,7 +16,6 @@ from levyscreen.records.mapped.codes import in_unit
 
 MOST_VARIABLES = 200  # from which on only codes known by name become further ones
 LEAST_VALUES = 20  # under a code that is not known by name
-NO_CONCEPT = "0"  # in OMOP: whatever nobody has mapped to its vocabulary
 
 
 class Sorted:
@@ -77,7 +77,8 @@ class Sorted:
 
     def _is_none(self, code: str) -> bool:
         """Whether a code stands for no variable at all: for part of one, or for no concept."""
-        return is_component(code) or (self.source == "omop" and whole(code) == NO_CONCEPT)
+        no_code = data_set(self.source).no_code if self.source else None
+        return is_component(code) or whole(code) == no_code
 
     def _is_ignored(self, seen: Seen, name: str | None, is_number: bool) -> bool:
         wide = self.roles.kind == "wide"
