@@ -97,6 +97,24 @@ def refuse_inside(folder: Path, cohort: Path) -> None:
         raise UsageError(f"{folder} lies within the cohort, {source}: name a folder outside of it")
 
 
+def refuse_source(output: Path | None, cohort: Path) -> None:
+    """Raises UsageError where a file of results would replace what they are made from, or be read with it later."""
+    if output is None or str(output) == "-":
+        return
+    from levyscreen.records.archives import is_record_name
+    from levyscreen.records.mapped.mapping import is_mapping, read_mapping
+    from levyscreen.records.mapped.tables import ending_of
+
+    mapped = is_mapping(cohort)
+    source = read_mapping(cohort).source if mapped else cohort
+    path = output.resolve()
+    if path in (cohort.resolve(), source.resolve()):
+        raise UsageError(f"{output} is the cohort itself: name another file for the output")
+    read_as_source = ending_of(path.name) if mapped else is_record_name(path.name)
+    if source.is_dir() and path.is_relative_to(source.resolve()) and read_as_source:
+        raise UsageError(f"{output} lies within the cohort, {source}, and would be read with it: name another folder")
+
+
 def model_name(name: str | None, protocol: str | None) -> str:
     """The model to use. Raises UsageError for an unknown protocol."""
     if protocol not in (None, "ours", "paper"):

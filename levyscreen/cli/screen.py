@@ -80,6 +80,7 @@ def command(
     if top_decile and flag is not None:
         top_decile, flag = _typed_of(context, top_decile, flag)
     common.data_format(format, output)
+    common.refuse_source(output, cohort)
     from levyscreen import machine
     from levyscreen.screen import ScreenSettings
 

@@ -22,7 +22,7 @@ from levyscreen.types import LineClass
 # How tables write that there is nothing; \N is that of databases, #N/A of spreadsheets.
 EMPTY = frozenset({"", "na", "nan", "nat", "null", "(null)", "none", "<na>", "n/a", "#n/a", "\\n", "."})
 _EXACT = {16: 1 << 11, 32: 1 << 24, 64: 1 << 53}  # bits of a float: from here on it skips whole numbers
-_ROUNDED = re.compile(r"[+-]?[0-9][.,][0-9]+[eE]\+?[0-9]+")
+_ROUNDED = re.compile(r"[+-]?[0-9](?:[.,][0-9]+[eE]\+?|[eE]\+)[0-9]+")  # 1.23E+17 of Excel, 1e+05 of R
 _WHOLE_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
 THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")  # 12,000 is more likely twelve thousand
 _PLAIN = {sign: rf"^-?[0-9]{{1,15}}(?:{re.escape(sign)}[0-9]{{1,15}})?$" for sign in (".", ",")}

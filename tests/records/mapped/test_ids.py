@@ -13,8 +13,9 @@ from levyscreen.errors import CohortError
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.cohort import Cohort
 from levyscreen.records.described import patients
+from levyscreen.records.mapped.meds import meds_scores
 from levyscreen.records.mapped.register import subject_of
-from levyscreen.schema import RECORDS
+from levyscreen.schema import RECORDS, SCORES
 from tests.records.mapped.small_table import LONG, VARIABLES, column, read
 
 WITH_SUBJECT = LONG.replace('record = "id"', 'record = "id"\nsubject = "who"')
@@ -87,7 +88,7 @@ def test_ids_that_a_float_holds_exactly_are_read(kind, last, tmp_path):
     assert found.notes == ("1 value in rows that name no record, and so of nobody",)
 
 
-@pytest.mark.parametrize("word", ["1.23457E+17", "1.2345678901234568e+18", "9007199254740993.0", "1,23E+12"])
+@pytest.mark.parametrize("word", ["1.23457E+17", "1.2345678901234568e+18", "9007199254740993.0", "1,23E+12", "1e+05"])
 def test_ids_in_text_that_a_program_has_rounded_are_refused(word, tmp_path):
     with pytest.raises(CohortError, match=r"'id' holds numbers that a program has rounded, such as .*: two ids may"):
         read(tmp_path, [(word, 1, "HR", 80)])
@@ -96,6 +97,18 @@ def test_ids_in_text_that_a_program_has_rounded_are_refused(word, tmp_path):
 @pytest.mark.parametrize("word", ["1E5", "7.0", "3.14", "12345678901234567", "12e-3", "ab1.5E+3"])
 def test_other_ids_in_text_are_ids(word, tmp_path):
     assert column(read(tmp_path, [(word, 1, "HR", 80)]), "file") == [word.removesuffix(".0")]
+
+
+def test_scores_for_meds_name_a_subject_far_below_zero_by_its_own_number(tmp_path):
+    subject = -4873075614181207000
+    rows = [(1, subject, f"2150-01-01 0{h}:00:00", "HR", 80) for h in range(3)]
+    head = WITH_SUBJECT.replace('unit = "hours"', 'unit = "timestamp"').replace('"admission"', '"first"')
+    found = read(tmp_path, rows, head, "id,who,t,what,x")
+    scores = pa.table({f.name: pa.array([None], f.type) for f in SCORES}, schema=SCORES)
+    for name, value in (("record_id", 1), ("status", "scored")):
+        place = SCORES.get_field_index(name)
+        scores = scores.set_column(place, SCORES.field(name), pa.array([value], SCORES.field(name).type))
+    assert meds_scores(found, scores).column("subject_id").to_pylist() == [subject]
 
 
 # No id ---------------------------------------------------------------------------------------------------------------
