@@ -110,18 +110,21 @@ def command(
     from levyscreen.report.tables import scores_table
 
     common.write_frame(frame, format, output, lambda: scores_table(frame, screening.scores, screening.signal))
-    _say_finding(screening)
+    _say_finding(screening, records, name)
     if strict and (records.rejected or (screening.scores["status"] == "unreadable").any()):
         raise typer.Exit(REJECTED_INPUT)
 
 
-def _say_finding(screening: Screening) -> None:
-    """Ends the run with what it found and what to do next."""
+def _say_finding(screening: Screening, cohort: Cohort, model: str) -> None:
+    """Ends the run with what it found, whether the model fails on this cohort, and what to do next."""
+    from levyscreen.report.failing import Failing
     from levyscreen.report.finding import Finding
 
     finding = Finding.of(screening)
     if finding is not None:
         common.stderr(f"{finding} Next: levyscreen report")
+        if fails := Failing.of(screening, cohort.records).line(model):
+            common.stderr(fails)
 
 
 def _typed_of(context: typer.Context, top_decile: bool, flag: float) -> tuple[bool, float | None]:
