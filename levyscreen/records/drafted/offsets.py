@@ -11,14 +11,15 @@ from levyscreen.records.mapped.times import HL7
 
 Unit = tuple[str | float, str | None]
 
-_EPOCHS = (
-    (9e8, 6e9, "seconds"),
-    (9e11, 6e12, "milliseconds"),
-    (9e14, 6e15, "microseconds"),
-    (9e17, 6e18, "nanoseconds"),
+_EPOCHS = (  # from 1979 on, for dates are shifted to protect patients
+    (3e8, 8e9, "seconds"),
+    (3e11, 8e12, "milliseconds"),
+    (3e14, 8e15, "microseconds"),
+    (9e17, 8e18, "nanoseconds"),
 )
 _TICKS = (5e17, 7e17)  # of 100 ns since the year 1
 _SERIAL_DAYS = (20_000, 120_000)  # since 1900, as spreadsheets count: 1954 to 2228
+_JULIAN_DAYS = (2_415_000, 2_600_000)  # since 4713 BC: 1899 to 2406
 _DIGITS = (8, 10, 12, 14)
 MOST = 0.9  # of the numbers, at least, that fit
 # Of a time that is a number: words of its name, a part of it, and the unit.
@@ -47,7 +48,7 @@ def number_unit(value: NDArray[np.float64], name: str) -> Unit | None:
     said = _named_unit(value, name)
     if said is not None or not name:
         return said
-    if _within(value, *_SERIAL_DAYS):
+    if _within(value, *_SERIAL_DAYS) or (_within(value, *_JULIAN_DAYS) and _have_fractions(value)):
         return "days", None
     return _by_span(value), None
 
@@ -87,7 +88,9 @@ def _named_unit(value: NDArray[np.float64], name: str) -> Unit | None:
     for of_words, part, unit in NUMBER_UNITS:
         if said & of_words or part in plain:
             return unit, None
-    if "offset" in plain and np.quantile(np.abs(value), 0.95) <= 60 * _LONGEST_HOURS:
+    top = float(np.quantile(np.abs(value), 0.95))
+    too_short = top < 60 * _SHORTEST_HOURS and _have_fractions(value)
+    if "offset" in plain and not too_short and top <= 60 * _LONGEST_HOURS:
         return "minutes", None
     return None
 
@@ -111,9 +114,13 @@ def _by_span(value: NDArray[np.float64]) -> str:
 
 def _are_days(size: NDArray[np.float64], top: float) -> bool:
     """Whether numbers with fractions are days: of these hours and minutes are parts, where of hours minutes are."""
-    if not len(size) or (size == np.floor(size)).mean() > 0.5 or _parts(size, 60, 0.011):
+    if not len(size) or not _have_fractions(size) or _parts(size, 60, 0.011):
         return False
     return top <= _SHORTEST_HOURS or _parts(size, 24, 0.02) or _parts(size, 1440, 0.1)
+
+
+def _have_fractions(size: NDArray[np.float64]) -> bool:
+    return bool((size == np.floor(size)).mean() <= 0.5)
 
 
 def _parts(size: NDArray[np.float64], of: int, tolerance: float) -> bool:

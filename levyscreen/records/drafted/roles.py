@@ -30,8 +30,8 @@ from levyscreen.records.drafted.datasets import data_set
 from levyscreen.records.drafted.profile import Profile
 from levyscreen.records.drafted.sources import source_of
 from levyscreen.records.mapped.cells import words
-from levyscreen.records.mapped.mapping import FILE, MEDS_COLUMNS, TIMESTAMP, UNITS, Time
-from levyscreen.records.mapped.times import times
+from levyscreen.records.mapped.mapping import CLOCK, FILE, MEDS_COLUMNS, TIMESTAMP, UNITS, Time
+from levyscreen.records.mapped.times import clock_seconds, times
 from levyscreen.records.units import canonical, is_unit
 
 
@@ -133,6 +133,8 @@ def guess_roles(profile: Profile) -> Roles | None:
         return None
     record = record or _unnamed_record(profile, [n for n in names if n != time])
     unit = _unit_of_source(profile, time) or time_unit(profile.columns[time], time) or ("hours", None)
+    if unit[0] == CLOCK:
+        _refuse_a_time_of_day(profile, record, time)
     start = _start(profile, record, time, unit)
     rest = [n for n in names if n not in (record, subject, time, start, uom)]
     variable, value, sure_kind = _long(profile, rest, record, time, uom is not None)
@@ -204,6 +206,19 @@ def _unit_of_source(profile: Profile, time: str) -> tuple[str | float, str | Non
     source = source_of(profile)
     unit = data_set(source).time_unit if source else None
     return (unit, None) if unit is not None and is_numeric(profile.columns[time]) else None
+
+
+def _refuse_a_time_of_day(profile: Profile, record: str, time: str) -> None:
+    """Raises CohortError where a column of dates stands beside one of clocks: every day would be the first one."""
+    others = [n for n in profile.columns if n not in (record, time) and short(n) not in (*START, *NO_START)]
+    read = np.array([clock_seconds(word) for word in words(profile.columns[time]).words])
+    dates = (n for n in others if (time_unit(profile.columns[n], n) or [None])[0] == TIMESTAMP)
+    day = next((n for n in dates if not is_constant(profile, record, n)), None)
+    if day is not None and np.nanmax(read) < 86_400:
+        raise CohortError(
+            f"{profile.source}: the day and the time of day stand in two columns, {day!r:.80} and {time!r:.80}; make "
+            "them one, such as 2021-03-04 05:06, and name it time"
+        )
 
 
 def _says_time(name: str) -> bool:

@@ -23,7 +23,7 @@ from levyscreen.records.mapped.mapping import CLOCK, TIMESTAMP, UNITS, Time
 
 HL7 = "HL7"  # in place of a format: digits of a date and, as far as they are there, of a time
 _HL7 = re.compile(r"([0-9]{8})(?:([0-9]{2})(?:([0-9]{2})(?:([0-9]{2})(\.[0-9]{1,6})?)?)?)?([+-][0-9]{4})?")
-_CLOCK = re.compile(r"([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]*)?))?")
+_CLOCK = re.compile(r"(?:([0-9]{1,5}) days?,? )?([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]*)?))?")
 _LENGTHS = {"%Y%m%d": 8, "%Y%m%d%H": 10, "%Y%m%d%H%M": 12, "%Y%m%d%H%M%S": 14}  # which strptime does not hold to
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -141,9 +141,11 @@ def _number(text: str, decimal: str) -> float:
 
 
 def clock_seconds(text: str) -> float:
-    """Seconds of HH:MM or HH:MM:SS, of any number of hours; NaN where it is none."""
+    """Seconds of HH:MM or HH:MM:SS, of any number of hours, or of 1 days 05:06:07; NaN where it is none."""
     found = _CLOCK.fullmatch(text.strip(BLANKS))
-    return int(found[1]) * 3600 + int(found[2]) * 60 + float(found[3] or 0) if found else math.nan
+    if not found:
+        return math.nan
+    return int(found[1] or 0) * 86_400 + int(found[2]) * 3600 + int(found[3]) * 60 + float(found[4] or 0)
 
 
 def microseconds(text: str, form: str | None) -> float:
@@ -174,8 +176,8 @@ def _as_formatted(text: str, form: str | None) -> datetime.datetime | None:
 
 
 def _hl7(text: str) -> datetime.datetime | None:
-    """YYYYMMDD[HH[MM[SS[.S]]]][+ZZZZ], as HL7 and many exports write times."""
-    found = _HL7.fullmatch(text)
+    """YYYYMMDD[HH[MM[SS[.S]]]][+ZZZZ], as HL7 and many exports write times; a float's .0 behind it says nothing."""
+    found = _HL7.fullmatch(text.removesuffix(".0"))
     if found is None:
         return None
     day, hour, minute, second, fraction, zone = (part or "" for part in found.groups())

@@ -43,6 +43,50 @@ def test_an_offset_is_in_minutes_as_far_as_that_can_be(name, step, unit):
     assert number_unit(MINUTES * step, name) == (unit, None)
 
 
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [(MINUTES / 1440, "days"), (np.round(MINUTES / 60, 2), "hours"), (MINUTES / 7, "minutes"), (HOURS, "minutes")],
+)
+def test_an_offset_with_fractions_is_in_no_unit_in_which_stays_would_last_minutes(value, unit):
+    assert number_unit(value, "offset") == (unit, None)
+
+
+@pytest.mark.parametrize("year", [1980, 2021, 2190])
+@pytest.mark.parametrize(("unit", "parts"), [("seconds", 1), ("milliseconds", 1e3), ("microseconds", 1e6)])
+def test_an_epoch_may_be_of_shifted_dates(year, unit, parts):
+    start = (datetime.datetime(year, 3, 4) - datetime.datetime(1970, 1, 1)).total_seconds()
+    assert number_unit((start + MINUTES * 60) * parts, "charttime") == (unit, None)
+
+
+def test_days_of_astronomers_are_days():
+    assert number_unit(2_459_277.5 + MINUTES / 1440, "time") == ("days", None)
+
+
+def test_durations_by_pandas_are_clocks_of_days(tmp_path):
+    at = [datetime.timedelta(hours=h) for h in range(40)]
+    rows = [(r, f"{t.days} days {t - datetime.timedelta(t.days)}", "HR", 80 + r) for r in range(3) for t in at]
+    _, found, cohort = read_back(tmp_path, "stay_id,time,code,value", rows)
+    assert found.time.unit == "HH:MM"
+    assert sorted(cohort.load().time_hours.tolist()) == sorted(3 * list(range(40)))
+
+
+def test_digits_of_a_date_may_have_been_a_float(tmp_path):
+    at = [START + datetime.timedelta(hours=h) for h in range(40)]
+    rows = [(r, f"{t:%Y%m%d%H%M}.0", "HR", 80 + r) for r in range(3) for t in at]
+    _, _, cohort = read_back(tmp_path, "stay_id,time,code,value", rows)
+    assert sorted(cohort.load().time_hours.tolist()) == sorted(3 * list(range(40)))
+
+
+def test_a_day_beside_a_time_of_day_is_refused_and_a_clock_alone_is_one_of_the_stay(tmp_path):
+    at = [START + datetime.timedelta(hours=h) for h in range(40)]
+    rows = [(r, f"{t:%Y-%m-%d}", f"{t:%H:%M}", "HR", 80 + r) for r in range(3) for t in at]
+    with pytest.raises(CohortError, match="the day and the time of day stand in two columns, 'date' and 'time'; make"):
+        mapped(written(tmp_path / "t.csv", "stay_id,date,time,code,value", rows))
+    same = [(r, "2021-03-04", f"{h:02}:00", "HR", 80 + r) for r in range(3) for h in range(24)]
+    _, found = mapped(written(tmp_path / "t.csv", "stay_id,date,time,code,value", same))
+    assert found.time.unit == "HH:MM"
+
+
 def read_back(folder, header, rows):
     text, found = mapped(written(folder / "t.csv", header, rows))
     return text, found, read_cohort(folder / "m.toml", cache=False)

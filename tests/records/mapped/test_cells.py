@@ -48,7 +48,15 @@ def test_timestamps_at_once_are_those_read_one_by_one():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("00:07", 420), ("120:30", 433800), ("1:00:30", 3630), (" 48:00 ", 172800), ("0:00:01.5", 1.5)],
+    [
+        ("00:07", 420),
+        ("120:30", 433800),
+        ("1:00:30", 3630),
+        (" 48:00 ", 172800),
+        ("0:00:01.5", 1.5),
+        ("1 days 02:00:00", 93600),
+        ("0 days, 0:07", 420),
+    ],
 )
 def test_a_clock_may_go_beyond_a_day_and_have_seconds(text, seconds):
     assert clock_seconds(text) == seconds
