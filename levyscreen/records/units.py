@@ -15,48 +15,40 @@ SPELLINGS = {
         *("units", "unit", "unitless", "geen", "none", "na", "nan", "n/a", "<na>", "null", "-", ".", "unk", "unknown"),
         *("1", "ph", "[ph]", "phunits", "{ph}", "ratio", "{inr}", "inr", "{ratio}"),
     ),
-    "degC": ("c", "°c", "?c", "celsius", "cel", "degreescelsius", "deg.c", "gradc", "gradcelsius"),
-    "degF": ("f", "°f", "?f", "fahrenheit", "degreesfahrenheit", "[degf]", "deg.f"),
+    "degC": (
+        *("c", "°c", "?c", "celsius", "cel", "degreescelsius", "deg.c", "gradc", "gradcelsius"),
+        *("°celsius", "degreecelsius", "degreesc", "degreec", "celcius", "oc", "c°", "[degc]"),
+    ),
+    "degF": (
+        *("f", "°f", "?f", "fahrenheit", "degreesfahrenheit", "[degf]", "deg.f"),
+        *("°fahrenheit", "degreefahrenheit", "degreesf", "degreef", "farenheit", "of", "f°"),
+    ),
     "/min": (
         *("bpm", "beats/min", "breaths/min", "insp/min", "1/min", "{beats}/min", "{breaths}/min", "perminute"),
         *("/minute", "min-1", "br/min", "breath/min", "beats/minute", "breaths/minute", "atemzuege/min", "schläge/min"),
+        *("rpm", "resp/min", "pulse/min", "count/min", "counts/min", "min^-1", "bpm/min"),
     ),
     "cells/nL": (
-        *("k/ul", "k/mcl", "k/mm3", "k/mm^3", "k/cumm", "/nl", "1000/ul", "1000/mcl", "x1000/ul", "x1000/mcl"),
-        *("thousand/ul", "thou/ul", "thou/mcl", "thou/mm3", "thous/ul", "tsd/ul"),
-        *("10*3/ul", "10^3/ul", "10e3/ul", "10.e3/ul", "10³/ul", "10~3/ul", "x10^3/ul", "x10e3/ul", "x10*3/ul"),
-        *("10*3/mcl", "10^3/mcl", "x10^3/mcl", "x10e3/mcl", "x10(3)/mcl", "10*3/mm3", "10^3/mm3", "x10^3/mm3"),
-        *(
-            "10*9/l",
-            "10^9/l",
-            "10e9/l",
-            "10.e9/l",
-            "10⁹/l",
-            "10~9/l",
-            "x10^9/l",
-            "x10e9/l",
-            "x10*9/l",
-            "gpt/l",
-            "giga/l",
-        ),
+        *("/nl", "giga/l", "gpt/l", "1000/ul"),  # and what _IN_THOUSANDS takes
     ),
-    "cells/uL": ("/ul", "/mcl", "cells/mm3", "cells/mcl", "/mm3", "/cumm"),
-    "IU/L": ("u/l", "units/l", "[iu]/l"),
+    "cells/uL": ("/ul", "/mcl", "cells/mm3", "cells/mcl", "/mm3", "/cumm", "/cmm", "cells/cumm", "#/ul"),
+    "IU/L": ("u/l", "units/l", "[iu]/l", "unit/l", "int'lunit/l"),
     "ug/L": ("ng/ml", "mcg/l"),
     "ng/L": ("pg/ml",),
     "mg/L": ("ug/ml", "mcg/ml"),
     "mg/dL": ("mg%", "mg/100ml", "mgs/dl"),
-    "g/dL": ("gm/dl", "gms/dl", "g%", "g/100ml"),
+    "g/dL": ("gm/dl", "gms/dl", "g%", "g/100ml", "gram/dl", "grams/dl"),
     "g/L": ("gm/l",),
-    "umol/L": ("micromol/l", "mcmol/l"),
+    "umol/L": ("micromol/l", "mcmol/l", "umols/l", "umole/l"),
+    "mmol/L": ("mmols/l", "mmole/l", "millimol/l", "millimole/l"),
     "ukat/L": ("microkat/l",),
-    "%": ("percent", "pct", "prozent"),
+    "%": ("percent", "pct", "prozent", "vol%", "vol-%", "%o2"),
     "0-1": ("fraction", "l/l"),
     "3-15": ("points", "point", "score", "{score}", "pts", "punkte"),
-    "mmHg": ("mm[hg]", "torr"),
+    "mmHg": ("mm[hg]", "mm(hg)", "torr"),
     "mEq/L": ("mval/l",),
     "s": ("sec", "secs", "second", "seconds", "sek"),
-    "mL": ("ml", "cc", "milliliter", "milliliters"),
+    "mL": ("ml", "cc", "milliliter", "milliliters", "mls"),
     "cm": ("centimeter", "centimeters", "zentimeter"),
     "in": ("inch", "inches", "[in_i]", '"'),
     "kg": ("kilogram", "kilograms", "kgs"),
@@ -71,18 +63,53 @@ COUNTS = ("Platelets", "WBC")  # G/L of these is giga, not gram
 MISLABELLED = {("Mg", "mmol/L"): "mg/dL"}
 
 
-_ONE_SIGN = str.maketrans({"µ": "u", "μ": "u", "º": "°", "˚": "°", "℃": "°c", "℉": "°f", "\ufffd": "°"})
+_ONE_SIGN = str.maketrans(
+    {"µ": "u", "μ": "u", "º": "°", "˚": "°", "℃": "°c", "℉": "°f", "\ufffd": "?"}
+    | {"³": "3", "⁶": "6", "⁹": "9", "⁻": "-", "¹": "1", "×": "x", "\u2212": "-"}
+)
+# A sign that an export has lost: of a degree before C and F, of a micro before an amount.
+_LOST = ((re.compile(r"^(?:\?|â°|\\xb0)+(?=[cf]$)"), "°"), (re.compile(r"(?:\?|âu|\\xb5)(?=(?:mol|g|kat|l)\b)"), "u"))
+_NOTE = re.compile(r"\{[^{}]*\}")  # of UCUM, which changes nothing
+
+
+def _ten_to_the(power: int) -> str:
+    """How exports write 10^3 before a slash: 10*3, 10E3, 10³, x10(3)."""
+    return rf"(?:10(?:\^|\*{{1,2}}|\.?e|~|x|'|\()?{power}\)?|\.?e{power})"
+
+
+_MICROLITRE = r"(?:ul|mcl|cu\.?mm|cmm|mm[\^*]?3)"
+_IN_THOUSANDS = re.compile(
+    rf"[x*]?(?:(?:{_ten_to_the(3)}|k|th|thou|thous|thousands?|tsd\.?|1,?000)(?:\.?cells)?/{_MICROLITRE}"
+    rf"|(?:{_ten_to_the(6)}|mio|millions?)(?:\.?cells)?/ml|(?:{_ten_to_the(9)}|bil|billions?)(?:\.?cells)?/l)"
+)
 
 
 def canonical(unit: str, variable: str = "") -> str:
     """One spelling of a unit that has several; some are one unit for some variables alone."""
-    plain = "".join(html.unescape(unit).lower().split()).translate(_ONE_SIGN)
+    plain = _plain(unit)
     if plain == "g/l" and variable in COUNTS:
         return "cells/nL"
-    if plain == "1" and variable in FRACTIONS:
+    if plain in ("1", "ratio", "decimal") and variable in FRACTIONS:
         return "0-1"
-    found = _SPELLED.get(plain, plain)
-    return "mmol/l" if found == "mEq/L" and variable in MONOVALENT else found
+    found = _SPELLED.get(plain) or _spelled_by_rule(plain)
+    return "mmol/L" if found == "mEq/L" and variable in MONOVALENT else found
+
+
+def _plain(unit: str) -> str:
+    """A unit in small letters without blanks, entities of HTML and signs that were lost on the way."""
+    words = re.sub(r"\bper\s+", "/", html.unescape(unit).lower())
+    found = "".join(words.split()).translate(_ONE_SIGN)
+    for lost, sign in _LOST:
+        found = lost.sub(sign, found)
+    return found
+
+
+def _spelled_by_rule(plain: str) -> str:
+    """What is known of a unit once its notes are left out: a count in thousands a microlitre, or one in the table."""
+    if plain in _SPELLED:  # of the empty unit, which stands there as itself
+        return _SPELLED[plain]
+    bare = _NOTE.sub("", plain).rstrip(".")
+    return "cells/nL" if _IN_THOUSANDS.fullmatch(bare) else _SPELLED.get(bare or plain, bare or plain)
 
 
 def same_unit(a: str, b: str, variable: str = "") -> bool:
@@ -133,7 +160,7 @@ CONVERSIONS = (
     Conversion(("weight",), "lb", "kg", 0.45359237),
     Conversion(("weight",), "g", "kg", 0.001),
 )
-_UNITS = {*SPELLINGS, "mmol/l", "kpa", *(canonical(unit) for c in CONVERSIONS for unit in (c.other, c.unit))}
+_UNITS = {*SPELLINGS, "kpa", *(canonical(unit) for c in CONVERSIONS for unit in (c.other, c.unit))}
 _RATIO = re.compile(r"[^/]{1,12}(?:/(?:[dmunpf]?l|mcl|mm3|cumm|min|h|hr|hour|d|day|s|sec|k?g|m?mol|hpf|m2|1\.73m2))+")
 
 # Where the median of many patients lies, in the variable's own unit; what lies outside is looked at for another unit.

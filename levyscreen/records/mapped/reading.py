@@ -33,7 +33,7 @@ from levyscreen.records.mapped.times import Times, times
 from levyscreen.records.mapped.unread import Unread
 from levyscreen.types import LineClass
 
-MAPPED_VERSION = 5  # changes with any change of what is made of the same tables by the same mapping
+MAPPED_VERSION = 6  # changes with any change of what is made of the same tables by the same mapping
 NAMED_CODES = 10  # in a note; the rest is counted
 PLACED_CODES = 1_000  # codes that the mapping does not name, of which it is remembered where they stand first
 

@@ -10,7 +10,7 @@ import pytest
 from levyscreen.records.cache import read_cohort
 from levyscreen.records.drafted.aliases import is_urea, known_as, unit_in
 from levyscreen.records.mapped.codes import Codes
-from levyscreen.records.units import is_unit, likely, same_unit
+from levyscreen.records.units import canonical, is_unit, likely, same_unit
 from tests.records.drafted.test_sources import mapped, written
 
 RNG = np.random.default_rng(0)
@@ -171,6 +171,45 @@ def test_units_are_one_for_some_variables_alone():
     assert not same_unit("G/l", "10^9/L", "Albumin")
     assert same_unit("µmol/L", "umol / l")
     assert same_unit("UNK", "")
+
+
+@pytest.mark.parametrize(
+    ("unit", "written"),
+    [
+        (
+            "degC",
+            "&#176;C|&deg;C|&#xb0;C|ºC|˚C|℃|?C|\ufffdC|Â°C|\\xb0C|° C|Deg. C|degrees C|degrees Celsius|oC|Cel|Celcius",
+        ),
+        ("degF", "&#176;F|&deg;F|ºF|℉|?F|\ufffdF|Â°F|deg F|[degF]|degrees F|Fahrenheit"),
+        ("cells/nL", "thou/mcL|x10^3/mm3|K/uL|10*3/uL|x10(3)/uL|10³/µL|10**9/L|X10E9/L|10⁹/L|10 9/L|x10³/mm³|K/cu mm"),
+        ("cells/nL", "{cells}x10^3/uL|10*3.cells/uL|Thousands/uL|1000/mm3|THOU/CUMM|10^6/mL|E9/L|Tsd./µl|×10³/μL"),
+        ("cells/uL", "cells/mm3|/uL|/mm³|{cells}/uL|cells/cumm"),
+        ("/min", "beats per minute|breaths per min|min⁻¹|{breaths}/min|rpm|BPM|1/min"),
+        ("umol/L", "µmol/L|μmol/L|&micro;mol/L|&#181;mol/L|?mol/L|\ufffdmol/L|Âµmol/L|mcmol/L"),
+        ("mmol/L", "mmol / l|millimol/L|mmols/L|MMOL/L"),
+        ("mg/dL", "mg per dL|MG/DL|mg%|mg/100 mL"),
+        ("%", "% O2|%{HbO2}|vol%|Percent"),
+        ("mmHg", "mm Hg|mm[Hg]|mm(Hg)|mmhg."),
+    ],
+)
+def test_a_unit_is_one_however_exports_write_it(unit, written):
+    assert {each: canonical(each) for each in written.split("|")} == dict.fromkeys(written.split("|"), canonical(unit))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        *[("10^3/uL", "10^6/uL"), ("10^9/L", "10^12/L"), ("10^3/uL", "/uL"), ("10^3/mL", "10^6/mL"), ("M/uL", "K/uL")],
+        *[("?mol/L", "mmol/L"), ("mol/L", "umol/L"), ("K", "K/uL"), ("mm", "mmHg"), ("min", "/min"), ("{score}", "")],
+    ],
+)
+def test_units_that_look_alike_are_two(a, b):
+    assert not same_unit(a, b)
+
+
+def test_a_ratio_is_a_fraction_where_there_are_percents():
+    assert same_unit("ratio", "0-1", "FiO2")
+    assert same_unit("ratio", "", "INR")
 
 
 @pytest.mark.parametrize(
