@@ -23,6 +23,7 @@ from levyscreen.names import expanded
 from levyscreen.records.archives import Others, Source, Stamp, open_source, read_source
 from levyscreen.records.assemble import READER_VERSION, assemble
 from levyscreen.records.cohort import Cohort
+from levyscreen.records.grammar import GRAMMAR_VERSION
 from levyscreen.records.mapped.mapping import Mapping, is_mapping, read_mapping
 from levyscreen.records.mapped.reading import MAPPED_VERSION, read_mapped
 from levyscreen.records.mapped.tables import is_table, stamps, table_files
@@ -127,7 +128,9 @@ def _settled(listing: Callable[[], Source]) -> Source:
 
 def cache_key(source: Source, variables: VariableSet) -> str:
     """Name of a cohort's entry; changes with the reader, the variable table, and any file's name, size or time."""
-    head = json.dumps([READER_VERSION, FORMAT_VERSION, variables.to_json(), source.is_archive], sort_keys=True)
+    head = json.dumps(
+        [READER_VERSION, GRAMMAR_VERSION, FORMAT_VERSION, variables.to_json(), source.is_archive], sort_keys=True
+    )
     digest = hashlib.blake2b(head.encode(), digest_size=16)
     for stamp in source.stamps:
         digest.update(repr(tuple(stamp)).encode())

@@ -16,12 +16,13 @@ from levyscreen.errors import RecordError
 from levyscreen.types import LineClass
 from levyscreen.variables import DESCRIPTORS, VariableSet
 
+GRAMMAR_VERSION = 2  # changes what is cached, and no fingerprint: models know the cohorts that they were made of
 HEADER = (b"Time", b"Parameter", b"Value")
 BLANKS = " \t"  # what may surround a field; str.strip() alone would also take 20 exotic kinds of space
 _BYTE_BLANKS = BLANKS.encode()
 
-# Two digits of hours, or three where a stay is that long; [0-9] because \d also takes Arabic digits.
-_TIME = re.compile(r"([0-9]{2,3}):([0-5][0-9])")
+# One to three digits of hours, and seconds where there are some; [0-9] because \d also takes Arabic digits.
+_TIME = re.compile(r"([0-9]{1,3}):([0-5][0-9])(?::([0-5][0-9]))?")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 
@@ -32,7 +33,7 @@ class Line(NamedTuple):
     """One data line: `number` 1 is the header; `code` as in `parameter_codes`; `refusal` FINE where all fields are."""
 
     number: int
-    minutes: int
+    minutes: float
     code: int
     value: float
     refusal: LineClass
@@ -43,12 +44,12 @@ def parameter_codes(variables: VariableSet) -> dict[str, int]:
     return {name: code for code, name in enumerate((*variables.names, *DESCRIPTORS))}
 
 
-def judge_time(text: str, horizon_hours: float) -> tuple[int, LineClass]:
-    """Minutes since admission of `HH:MM`."""
+def judge_time(text: str, horizon_hours: float) -> tuple[float, LineClass]:
+    """Minutes since admission of `HH:MM`, also written `H:MM` or `HH:MM:SS`."""
     match = _TIME.fullmatch(text.strip(BLANKS))
     if match is None:
         return 0, LineClass.BAD_TIME
-    minutes = int(match[1]) * 60 + int(match[2])
+    minutes = int(match[1]) * 60 + int(match[2]) + int(match[3] or 0) / 60
     return (minutes, FINE) if minutes <= horizon_hours * 60 else (0, LineClass.OUTSIDE_STAY)
 
 

@@ -34,7 +34,7 @@ _THREE_FIELDS = re.compile(rb"(?:[^,\n]*,[^,\n]*,[^,\n]*\n)*")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _COLUMNS = tuple(name.decode() for name in HEADER)
 _LINE = np.dtype(
-    [("file", "i4"), ("number", "i4"), ("minutes", "i4"), ("code", "i2"), ("value", "f8"), ("refusal", "u1")]
+    [("file", "i4"), ("number", "i4"), ("minutes", "f8"), ("code", "i2"), ("value", "f8"), ("refusal", "u1")]
 )
 
 
@@ -44,7 +44,7 @@ class Lines:
 
     file: NDArray[np.int32]  # position in the batch
     number: NDArray[np.int32]  # 1 is the header
-    minutes: NDArray[np.int32]  # since admission
+    minutes: NDArray[np.float64]  # since admission
     code: NDArray[np.int16]  # see grammar.parameter_codes
     value: NDArray[np.float64]
     refusal: NDArray[np.uint8]  # LineClass; FINE where every field is
@@ -99,7 +99,7 @@ def read_lines_at_once(bodies: Sequence[bytes], variables: VariableSet) -> Lines
     counts = np.array([body.count(b"\n") for body in bodies], dtype=np.int64)
     codes, (times, parameters, values) = _split(bodies)
     names = parameter_codes(variables)
-    minutes, bad_time = _verdicts([judge_time(t, variables.horizon_hours) for t in times], np.int32)
+    minutes, bad_time = _verdicts([judge_time(t, variables.horizon_hours) for t in times], np.float64)
     code, bad_parameter = _verdicts([judge_parameter(t, names) for t in parameters], np.int16)
     value, bad_value = _verdicts([judge_value(t) for t in values], np.float64)
     refusal = bad_time[codes[0]]

@@ -179,8 +179,8 @@ def _descriptors(
 
 def _order(lines: Lines, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Order of some rows by file, time, variable, value; they are nearly sorted as they come."""
-    file, minutes = lines.file[rows].astype(np.int64), lines.minutes[rows].astype(np.int64)
-    key = file << 32 | minutes << 16 | lines.code[rows]  # minutes are below 60,000
+    file, seconds = lines.file[rows].astype(np.int64), np.rint(60 * lines.minutes[rows]).astype(np.int64)
+    key = file << 38 | seconds << 16 | lines.code[rows]  # seconds are below 1,000 hours, which need 22 bits
     order = np.argsort(key, kind="stable")
     key = key[order]
     tied = np.zeros(len(rows), dtype=bool)

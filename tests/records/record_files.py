@@ -125,9 +125,10 @@ def _slow_line(line: str, variables: VariableSet) -> tuple[str, tuple[Any, ...] 
     if len(fields) != 3:
         return "malformed", None
     clock, name, number = fields
-    if not re.fullmatch("[0-9]{2,3}:[0-5][0-9]", clock):
+    if not re.fullmatch("[0-9]{1,3}:[0-5][0-9](:[0-5][0-9])?", clock):
         return "bad_time", None
-    minutes = int(clock[:-3]) * 60 + int(clock[-2:])
+    hours, minute, second = [*map(int, clock.split(":")), 0][:3]
+    minutes = hours * 60 + minute + second / 60
     if minutes > 60 * variables.horizon_hours:
         return "outside_stay", None
     if name not in variables.names and name not in DESCRIPTORS:

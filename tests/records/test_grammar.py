@@ -10,18 +10,39 @@ from levyscreen.variables import PHYSIONET2012
 CODES = parameter_codes(PHYSIONET2012)
 
 
-@pytest.mark.parametrize(("text", "minutes"), [("00:00", 0), ("00:07", 7), (" 47:59\t", 2879), ("48:00", 2880)])
-def test_a_time_within_the_stay_is_minutes(text: str, minutes: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        *[("00:00", 0), ("00:07", 7), (" 47:59\t", 2879), ("48:00", 2880)],
+        *[("9:05", 545), ("0:07", 7), ("00:07:00", 7), ("10:00:30", 600.5), ("48:00:00", 2880)],
+    ],
+)
+def test_a_time_within_the_stay_is_minutes(text: str, minutes: float) -> None:
     assert judge_time(text, 48) == (minutes, LineClass.READING)
 
 
-@pytest.mark.parametrize("text", ["48:01", "99:59", "100:00"])
+@pytest.mark.parametrize("text", ["48:01", "99:59", "100:00", "48:00:01"])
 def test_a_time_after_the_stay_is_named_so(text: str) -> None:
     assert judge_time(text, 48)[1] == LineClass.OUTSIDE_STAY
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0:07", "00:60", "00:7", "-1:00", "00:07:00", "0007", "٠٠:٠٧", "00:07\x0b", "+0:07"]
+    "text",
+    [
+        "",
+        ":07",
+        "00:60",
+        "00:7",
+        "-1:00",
+        "00:07:60",
+        "00:07:0",
+        "0:7:00",
+        "0007",
+        "٠٠:٠٧",
+        "00:07\x0b",
+        "+0:07",
+        "1:00:00.5",
+    ],
 )
 def test_any_other_time_is_bad(text: str) -> None:
     assert judge_time(text, 48)[1] == LineClass.BAD_TIME

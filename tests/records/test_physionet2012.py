@@ -47,7 +47,7 @@ EVERY_CLASS = {
     "00:16,HR,7_3": "not_a_number",
     "00:17,HR,": "not_a_number",
     "00:18,HR,1e400": "not_finite",
-    "0:19,HR,73": "bad_time",
+    "0:9,HR,73": "bad_time",
     "48:01,HR,73": "outside_stay",
     "00:20,HR,73,": "malformed",
     "00:21": "malformed",
