@@ -42,13 +42,16 @@ ROWS = {
 
 
 def table(name: str) -> str:
-    """Markdown: `readme` of set-b alone, `uncalibrated` with the paper's figures in brackets, or `calibrated` by variable."""
+    """Markdown: `readme` (set-b), `uncalibrated` (the paper's figures in brackets) or `calibrated` by variable."""
     kind = "" if name == "uncalibrated" else "by_variable_"
     cells = _cells()
-    patient = [("cohort", f"{kind}patient_spearman", _two), ("cohort", f"{kind}patient_flagged_decile_excess", _percent)]
+    patient = [
+        ("cohort", f"{kind}patient_spearman", _two),
+        ("cohort", f"{kind}patient_flagged_decile_excess", _percent),
+    ]
     if name == "readme":
         rows, columns = README, [("cohort", f"{kind}ause", _three), *patient]
-        head = "| ranked by | passes | AUSE by reading | Spearman by patient | excess error of the top decile |\n|-|-|-|-|-|\n"
+        head = "| ranked by | passes | AUSE by reading | Spearman by patient | top decile |\n|-|-|-|-|-|\n"
     else:
         rows = ROWS
         columns = [("interpolation", "mae", _three), ("interpolation", f"{kind}ause", _three), *patient]

@@ -1,4 +1,4 @@
-"""What the cohort's hidden readings say about the ranking and the intervals: two curves and a table by variable."""
+"""What the held-out readings say about ranking and intervals: two sparsification curves and a table by variable."""
 
 from __future__ import annotations
 
@@ -46,17 +46,15 @@ def _sparsification(doubt: NDArray[np.float64], error: NDArray[np.float64], of: 
     ours, best = (np.array(sparsification(by, error)) for by in (doubt, error))
     share = np.arange(len(ours)) / len(ours)
     frame = _frame((0.0, 1.0), (0.0, max(1.05, 1.05 * float(ours.max()))))
-    said = (
-        f"Without the least trusted tenth, the error of the rest is {100 * ours[len(ours) // 10]:.0f} % of that of all."
-    )
+    said = f"Without the top decile, the mean error of the rest is {100 * ours[len(ours) // 10]:.0f} % of that of all."
     return {
         "frame": frame,
         "title": f"Error of the {of} that are left as the least trusted are set aside",
-        "description": said if len(ours) >= 10 else "There are too few to set a tenth of them aside.",
+        "description": said if len(ours) >= 10 else "There are too few to exclude a tenth of them.",
         "ours": frame.line(share, ours),
         "best": frame.line(share, best),
         "chance": frame.line([0, 1], [1, 1]),
-        "x_label": f"share of {of} set aside",
+        "x_label": f"share of {of} excluded",
         "y_label": "error of the rest / error of all",
     }
 
@@ -84,14 +82,14 @@ def intervals(asked: Asked, patient: NDArray[np.int64], calibration: Calibration
             marks.append({"dot": frame.dots([level], [share]), "bar": bar})
     return {
         "frame": frame,
-        "title": "Hidden readings inside the calibrated interval, by nominal level",
+        "title": "Held-out readings covered by the calibrated interval, by nominal level",
         "description": "; ".join(f"at {100 * r['level']:g} %: {100 * r['share']:.1f} %" for r in rows),
         "equal": frame.line([LOWEST_LEVEL, 1], [LOWEST_LEVEL, 1]),
         "marks": marks,
         "rows": rows,
         "variables": _by_variable(asked, calibration),
         "x_label": "nominal level",
-        "y_label": "share of hidden readings inside",
+        "y_label": "share of held-out readings covered",
     }
 
 

@@ -31,17 +31,22 @@ class Finding:
     @classmethod
     def of(cls, screening: Screening) -> Finding | None:
         """None where too few records are scored."""
-        scored = screening.scores[screening.scores["status"] == "scored"]
+        return cls.of_scores(screening.scores, screening.provenance["flag"], screening.coverage)
+
+    @classmethod
+    def of_scores(cls, scores: pd.DataFrame, flag: float, coverage: float | None) -> Finding | None:
+        """From a table of schema.SCORES, the share that is flagged, and the coverage of the 90 % intervals."""
+        scored = scores[scores["status"] == "scored"]
         if len(scored) < LEAST:
             return None
         flagged = scored[scored["flagged"]]
         return cls(
             len(flagged),
-            screening.provenance["flag"],
+            flag,
             _mean(flagged),
             _mean(scored),
             spearman(scored["uncertainty"].to_numpy(float), scored["mae"].to_numpy(float)),
-            screening.coverage,
+            coverage,
         )
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ from levyscreen.records.alignment import left_out
 from levyscreen.records.described import patients_of
 from levyscreen.report import curves, rejected, tables, who
 from levyscreen.report.asking import Asked, ask_again, refuse_another
+from levyscreen.report.finding import Finding
 from levyscreen.report.timelines import GRID, courses, picture
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_PICTURE_BYTES = 8_000_000  # where no number of patients is given, so that a page of 4,000 records can be sent
 REASONS = {
-    "thin_evidence": "little was found in the record that bears on the questions",
+    "thin_evidence": "little in the record bears on the queries",
     "conflict": "what was found in the record conflicts",
     "both": "little was found, and what was found conflicts",
 }
@@ -66,6 +67,7 @@ def report(
     asked = ask_again(screened, cohort, model, done)
     environment = _environment()
     pictures = dict(_pictures(environment, screened, model, asked, patients))
+    covered = curves.intervals(asked, patients_of(cohort.records, asked.record), model.require_calibration())
     sheet = _read("report.css")
     page: str = environment.get_template("report.html.j2").render(
         sheet=_safe(sheet),
@@ -80,7 +82,8 @@ def report(
         in_deviations=tables.in_deviations(screened.provenance["signal"]),
         met=model.met(cohort.fingerprint),
         ranking=curves.ranking(asked, scored),
-        intervals=curves.intervals(asked, patients_of(cohort.records, asked.record), model.require_calibration()),
+        intervals=covered,
+        finding=_finding(screened, covered),
         of_patients=_patients(asked, cohort),
         times=GRID,
         comparison=None if screened.comparison is None else screened.comparison.to_dict("records"),
@@ -91,6 +94,11 @@ def report(
         unranked=rejected.unranked(screened.scores, cohort.records),
     )
     return page
+
+
+def _finding(screened: Screened, covered: dict[str, Any]) -> Finding | None:
+    share = [row["share"] for row in covered["rows"] if row["level"] == WIDTH_LEVEL]
+    return Finding.of_scores(screened.scores, screened.provenance["flag"], share[0] if share else None)
 
 
 def _patients(asked: Asked, cohort: Cohort) -> int | None:

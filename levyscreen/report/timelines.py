@@ -120,7 +120,7 @@ def _title(course: Course) -> str:
     variable = course.panel.variable
     same = variable.name.lower() == variable.meaning.lower()
     named = [variable.name, *([] if same or not variable.meaning else [variable.meaning])]
-    notes = [] if len(course.panel.reading) else ["no reading of it was left to the model"]
+    notes = [] if len(course.panel.reading) else ["no reading of it was given to the model"]
     notes += [] if np.isfinite(course.panel.upper).any() else ["too rare in the calibration for an interval"]
     title = ", ".join([*named, *([variable.unit] if variable.unit else [])])
     return f"{title} ({'; '.join(notes)})" if notes else title
@@ -129,4 +129,4 @@ def _title(course: Course) -> str:
 def _in_words(course: Course) -> str:
     """For those who do not see the picture."""
     left, asked = len(course.panel.reading), len(course.hidden)
-    return f"{course.panel.variable.name}: {left} readings left to the model, {asked} hidden and asked for"
+    return f"{course.panel.variable.name}: {left} readings given to the model, {asked} held out"

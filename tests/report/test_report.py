@@ -91,7 +91,7 @@ def test_the_page_is_whole_asks_for_nothing_and_runs_nothing(text):
 def test_names_with_markup_are_shown_and_not_obeyed(text):
     assert LIVE not in text
     shown = "".join(Found(text).text)
-    for what in (f"Whose predictions not to believe: {LIVE}", f"tiny {LIVE}", f"{LIVE}.txt, line 7", f"{LIVE}HR"):
+    for what in (f"Least reliable predictions: {LIVE}", f"tiny {LIVE}", f"{LIVE}.txt, line 7", f"{LIVE}HR"):
         assert what in shown
     assert f"not text {LIVE}" in shown
 
@@ -150,9 +150,9 @@ def test_intervals_of_coverage_are_over_patients_and_not_over_their_records(scre
         records = cohort.records.set_column(place, cohort.records.schema.field(place), column)
         return page.report(screened, replace(cohort, records=records), model)
 
-    assert "are of 4; the intervals" in of(10)
+    assert "These records belong to 4 patients" in of(10)
     assert '%</td><td class="number">–</td></tr>' in of(10)
-    assert "are of 20; the intervals" in of(2)
+    assert "These records belong to 20 patients" in of(2)
     asked = ask_again(screened, cohort, model)
     inside = asked.error <= model.calibration.half_width(asked.scale, asked.variable, 0.9)
     error = t.ppf(0.975, 19) * clustered_error(inside.astype(float), asked.record // 2)
@@ -203,7 +203,7 @@ def test_fewer_patients_are_drawn_where_that_is_asked_or_the_page_would_be_too_l
 ):
     text = page.report(screened, cohort, model, patients=3)
     assert len(Found(text).all("article")) == 3
-    assert "Drawn are the 3 least trusted of the 8 flagged" in text
+    assert "Shown: the 3 least trusted of 8 flagged patients" in text
     assert not Found(page.report(screened, cohort, model, patients=0)).all("article")
     monkeypatch.setattr(page, "MOST_PICTURE_BYTES", 15_000)
     assert 0 < len(Found(page.report(screened, cohort, model)).all("article")) < 8
