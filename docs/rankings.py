@@ -22,6 +22,7 @@ README = {
     "features": "meta-model on features of the record alone",
     "record-length": "record length alone",
 }
+AS_IT_IS = ("record-length",)  # in the README: by variable it would also rank by which variables a record has
 ROWS = {
     "disagreement": "disagreement",
     "deviation": "deviation (default of the paper's protocol)",
@@ -38,6 +39,7 @@ ROWS = {
     "interpolation": "linear interpolation, by its distance from the prediction",
     "last-value": "last value, by its distance from the prediction",
     "record-length": "record length alone",
+    "by-lot": "random order",
 }
 
 
@@ -58,7 +60,10 @@ def table(name: str) -> str:
         head = "| ranked by | passes | seeds | error | AUSE | Spearman by patient | top decile |\n|-|-|-|-|-|-|-|\n"
     lines = []
     for estimator, title in rows.items():
-        found = [cells.get((study, estimator, figure)) for study, figure, _ in columns]
+        raw = name == "readme" and estimator in AS_IT_IS
+        found = [
+            cells.get((study, estimator, figure.removeprefix(kind) if raw else figure)) for study, figure, _ in columns
+        ]
         seeds = [] if name == "readme" else [f"{next(row.seeds for row in reversed(found) if row is not None):.0f}"]
         shown = [
             "-" if row is None else _shown(row, form, name == "uncalibrated")
