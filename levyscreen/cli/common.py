@@ -92,9 +92,10 @@ def refuse_inside(folder: Path, cohort: Path) -> None:
     """Raises UsageError where results would lie among the files that they are made from, and be read with them."""
     from levyscreen.records.mapped.mapping import is_mapping, read_mapping
 
-    source = read_mapping(cohort).source if is_mapping(cohort) else cohort
-    if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
-        raise UsageError(f"{folder} lies within the cohort, {source}: name a folder outside of it")
+    sources = [part.source for part in read_mapping(cohort).parts] if is_mapping(cohort) else [cohort]
+    for source in sources:
+        if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
+            raise UsageError(f"{folder} lies within the cohort, {source}: name a folder outside of it")
 
 
 def refuse_source(output: Path | None, cohort: Path) -> None:
@@ -106,13 +107,16 @@ def refuse_source(output: Path | None, cohort: Path) -> None:
     from levyscreen.records.mapped.tables import ending_of
 
     mapped = is_mapping(cohort)
-    source = read_mapping(cohort).source if mapped else cohort
+    sources = [part.source for part in read_mapping(cohort).parts] if mapped else [cohort]
     path = output.resolve()
-    if path in (cohort.resolve(), source.resolve()):
+    if path in (cohort.resolve(), *(source.resolve() for source in sources)):
         raise UsageError(f"{output} is the cohort itself: name another file for the output")
     read_as_source = ending_of(path.name) if mapped else is_record_name(path.name)
-    if source.is_dir() and path.is_relative_to(source.resolve()) and read_as_source:
-        raise UsageError(f"{output} lies within the cohort, {source}, and would be read with it: name another folder")
+    for source in sources:
+        if source.is_dir() and path.is_relative_to(source.resolve()) and read_as_source:
+            raise UsageError(
+                f"{output} lies within the cohort, {source}, and would be read with it: name another folder"
+            )
 
 
 def model_name(name: str | None, protocol: str | None) -> str:
@@ -156,23 +160,24 @@ def read(path: Path, no_cache: bool = False) -> Cohort:
 
     cohort = read_cohort(path, cache=not no_cache)
     also = _passed_over(path)
-    for note in (*cohort.notes, *([also] if also else [])):
+    for note in (*cohort.notes, *also):
         stderr(f"note: {note}")
     return cohort
 
 
-def _passed_over(path: Path) -> str | None:
+def _passed_over(path: Path) -> list[str]:
     from levyscreen.records import archives
     from levyscreen.records.mapped import tables
     from levyscreen.records.mapped.mapping import is_mapping, read_mapping
     from levyscreen.records.parquet import is_parquet_cohort
 
     if is_parquet_cohort(path):
-        return None
+        return []
     if is_mapping(path):
-        mapping = read_mapping(path)
-        return tables.passed_over(mapping.source, mapping.kind)
-    return archives.passed_over(path)
+        said = [tables.passed_over(part.source, part.kind) for part in read_mapping(path).parts]
+    else:
+        said = [archives.passed_over(path)]
+    return [note for note in said if note is not None]
 
 
 def note_left_out(cohort: Cohort, model: Model) -> None:

@@ -89,7 +89,7 @@ def mapping_listing(mapping: Mapping) -> Source:
     text = Stamp(digest, len(mapping.text), MAPPED_VERSION, 0, None)
 
     def listing() -> Source:
-        files = stamps(table_files(mapping.source, mapping.kind))
+        files = tuple(stamp for part in mapping.parts for stamp in stamps(table_files(part.source, part.kind)))
         files += stamps(table_files(mapping.static.source, "")) if mapping.static is not None else ()
         return Source(mapping.source, mapping.name, (text, *files), is_archive=False)
 

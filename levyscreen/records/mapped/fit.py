@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,3 +71,21 @@ class Fit:
             f"nearly all readings fall into the first {FIRST_PART * self._horizon:.2g} of {self._horizon:g} hours: "
             f'if their times are in {coarser}, set unit = "{coarser}" under [time]'
         )
+
+
+class Fits:
+    """The readings of several tables, each by its own unit."""
+
+    def __init__(self, tables: Sequence[Fit], of_files: Sequence[int]) -> None:
+        """`of_files` says of each file of the register, of which table it is."""
+        self._tables, self._of_files = tables, np.array(of_files, dtype=np.int64)
+
+    def see(self, hours: NDArray[np.float64], file: NDArray[np.int64]) -> None:
+        """Hours since hour 0 of some readings, and the file of each, (N,) both."""
+        table = self._of_files[file]
+        for number, fit in enumerate(self._tables):
+            fit.see(hours[table == number])
+
+    def notes(self) -> list[list[str]]:
+        """What is odd about each table, a sentence or none."""
+        return [[note] if (note := fit.note()) else [] for fit in self._tables]

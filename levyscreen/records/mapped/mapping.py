@@ -7,74 +7,38 @@ table a variable. docs/mapping.md describes every key.
 from __future__ import annotations
 
 import codecs
-import datetime
 import os
-import re
 import tomllib
-import zoneinfo
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from levyscreen.config import MOST
 from levyscreen.errors import CohortError
 from levyscreen.names import expanded, file_name, printable
 from levyscreen.records import quoting
+from levyscreen.records.mapped.rules import Mixed as Mixed
+from levyscreen.records.mapped.rules import Rule, codes_of, refuse_a_code_twice, rules_of
 from levyscreen.records.mapped.text import Form
+from levyscreen.records.mapped.time_keys import CLOCK as CLOCK
+from levyscreen.records.mapped.time_keys import TIMESTAMP, UNITS, Time, time_of
 from levyscreen.records.mapped.toml_table import Table
-from levyscreen.records.units import canonical, same_unit
 from levyscreen.variables import FACTS, LEAST_HORIZON, Repair, Variable, VariableSet
 
 SUFFIX = ".toml"
 KINDS = ("long", "wide", "meds")
+STATIC, JOINED = "static", "joined"  # a table of patients or stays among several; several as one
 DECIMALS = (".", ",")
 MOST_SKIPPED = 1000  # lines above a header
 FILE = "@file"  # in place of a column's name: the record is named by the file
-# Units of a time that is a number, in hours: (times, divided by), so that 90 minutes are exactly 90 / 60.
-UNITS = {
-    "days": (24.0, 1.0),
-    "hours": (1.0, 1.0),
-    "minutes": (1.0, 60.0),
-    "seconds": (1.0, 3600.0),
-    "milliseconds": (1.0, 3.6e6),
-    "microseconds": (1.0, 3.6e9),
-    "nanoseconds": (1.0, 3.6e12),
-}
-TIMESTAMP, CLOCK = "timestamp", "HH:MM"
-ORIGINS = ("admission", "first", "column", "code")
 HORIZONS = {f"horizon_{unit}": UNITS[unit] for unit in ("hours", "days", "minutes", "seconds")}
 MOST_VARIABLES = 5_000
 MOST_TEXT = 4 << 20  # characters of a mapping
+# Keys of a variable where tables are several: what it is, and how one table is read.
+OF_VARIABLES = ("unit", "meaning", "low", "high", "repair")
+OF_TABLES = ("codes", "columns", "units", "factor", "offset", "values", "mixed", "also")
 MEDS_COLUMNS = {"record": "subject_id", "time": "time", "variable": "code", "value": "numeric_value"}
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """Values in [low, high], as they are written, are in another unit than the others of their rule."""
-
-    low: float
-    high: float
-    factor: float
-    offset: float
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What is read as one variable or descriptor: value * factor + offset of its codes, or the number of a text."""
-
-    name: str
-    target: int  # position among the variables and, after them, the facts
-    codes: tuple[str, ...]  # of a wide table, columns; * stands for any text
-    factor: float = 1.0
-    offset: float = 0.0
-    values: Dict[str, float] = field(default_factory=dict)
-    units: tuple[str, ...] | None = None  # that the unit column must say; None takes those that no other rule takes
-    mixed: Mixed | None = None
-
-    def takes(self, unit: str) -> bool:
-        """Whether values in that unit are of this rule, however the unit is written."""
-        return self.units is None or any(same_unit(unit, own, self.name) for own in self.units)
 
 
 @dataclass(frozen=True)
@@ -99,20 +63,6 @@ class Static:
 
 
 @dataclass(frozen=True)
-class Time:
-    """What a time is, and where hour 0 is."""
-
-    unit: str  # TIMESTAMP, CLOCK, or a number's
-    scale: tuple[float, float]  # hours are number * scale[0] / scale[1]
-    format: str | None  # of a timestamp in text, as of strptime; ISO 8601 without
-    origin: str  # one of ORIGINS
-    column: str | None  # where origin is "column"
-    code: str | None  # where origin is "code"
-    decimal: str = "."  # of a number in text
-    zone: str | None = None  # of timestamps that say none
-
-
-@dataclass(frozen=True)
 class Mapping:
     """A whole mapping file."""
 
@@ -131,6 +81,12 @@ class Mapping:
     static: Static | None
     facts: tuple[str, ...]  # of RECORDS, in the order of the targets after the variables
     ignored: tuple[str, ...]
+    tables: tuple[Mapping, ...] = ()  # whose rows are joined by the records' ids; () where it is one table itself
+
+    @property
+    def parts(self) -> tuple[Mapping, ...]:
+        """The mapping of each table: the tables of several, or itself."""
+        return self.tables or (self,)
 
 
 def is_mapping(path: Path) -> bool:
@@ -161,48 +117,154 @@ def _text(path: Path) -> str:
 def parse_mapping(path: Path, text: str, data: dict[str, Any]) -> Mapping:
     """The mapping that plain tables describe; `path` is where they stand, or would."""
     top = Table(path, "", data)
-    kind = top.one_of("kind", KINDS)
     name = file_name(top.text("name", path.name[: -len(SUFFIX)] or "cohort"))
-    horizon, negatives = _horizon(top), top.flag("negatives", False)
-    decimal = top.one_of("decimal", DECIMALS, ".")
-    columns, facts = _columns(top.table("columns", {}), kind), top.table("descriptors", {})
-    tables = top.table("variables")
-    wide = kind == "wide" and columns.variable is None
-    entries = {key: tables.table(key) for key in tables.keys()}  # noqa: SIM118
-    variables = [_variable(table, key) for key, table in entries.items()]
-    if len(variables) > MOST_VARIABLES:
-        raise top.error("variables", f"names {len(variables):,} variables, more than {MOST_VARIABLES:,}")
-    if not variables:
+    horizon, negatives, windows = _horizon(top), top.flag("negatives", False), top.flag("windows", False)
+    variables = top.table("variables")
+    entries = {key: variables.table(key) for key in variables.keys()}  # noqa: SIM118
+    found = [_variable(table, key) for key, table in entries.items()]
+    if len(found) > MOST_VARIABLES:
+        raise top.error("variables", f"names {len(found):,} variables, more than {MOST_VARIABLES:,}")
+    if not found:
         raise top.error("variables", "names no variable: give each its own table, for instance [variables.HR]")
-    entries |= {key: facts.table(key) for key in facts.keys(tuple(FACTS))}
-    told = columns.unit is not None
-    rules = [r for target, (key, table) in enumerate(entries.items()) for r in _rules(table, key, target, wide, told)]
-    ignore = top.table("ignore", {})
+    variables.done()
+    whole = _Whole(path, text, name, windows, VariableSet(name, 1, horizon, tuple(found), negatives))
+    if top.has("table"):
+        return _joined(top, entries, whole)
+    facts = top.table("descriptors", {}).keys(tuple(FACTS))
+    return _part(top, entries, facts, whole, time_of(top.table("time", {}), _usual_unit(top.one_of("kind", KINDS))))
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """What a mapping says once, of however many tables."""
+
+    path: Path
+    text: str
+    name: str
+    windows: bool
+    variables: VariableSet
+
+
+def _part(table: Table, entries: Dict[str, Table], facts: tuple[str, ...], whole: _Whole, time: Time) -> Mapping:
+    """The mapping of one table; `entries` say what stands for which variable, `facts` are those of all tables.
+
+    Raises CohortError for what it cannot mean, and for keys that there are not.
+    """
+    kind = table.one_of("kind", (KINDS if not table.name else (*KINDS, STATIC)))
+    decimal = table.one_of("decimal", DECIMALS, ".")
+    columns, own = _columns(table.table("columns", {}), kind), table.table("descriptors", {})
+    wide, told = kind in ("wide", STATIC) and columns.variable is None, columns.unit is not None
+    names = (*whole.variables.names, *facts)
+    ruled = dict(entries) | {key: own.table(key) for key in own.keys(tuple(FACTS))}
+    rules = [r for key, each in ruled.items() for r in rules_of(each, key, names.index(key), wide, told)]
+    ignore = table.table("ignore", {})
     found = Mapping(
-        path=path,
-        text=text,
-        name=name,
-        source=_beside(path, top.text("source")),
+        path=whole.path,
+        text=whole.text,
+        name=whole.name,
+        source=_beside(whole.path, table.text("source")),
         kind=kind,
         columns=columns,
-        time=replace(_time(top.table("time", {}), kind), decimal=decimal),
-        form=Form(top.texts("header", None), _delimiter(top), _quote(top), _encoding(top), _skip(top)),
+        time=replace(time, decimal=decimal),
+        form=Form(table.texts("header", None), _delimiter(table), _quote(table), _encoding(table), _skip(table)),
         decimal=decimal,
-        windows=top.flag("windows", False),
-        variables=VariableSet(name, 1, horizon, tuple(variables), negatives),
+        windows=whole.windows,
+        variables=whole.variables,
         rules=tuple(rules),
-        static=_static(top, columns) if top.has("static") else None,
-        facts=facts.keys(tuple(FACTS)),
-        ignored=_codes(ignore, wide) or (),
+        static=_static(table, columns) if not table.name and table.has("static") else None,
+        facts=facts,
+        ignored=codes_of(ignore, wide) or (),
     )
-    for table in (top, tables, facts, ignore):
-        table.done()
-    _refuse_a_code_twice(top, rules)
+    for each in (table, own, ignore):
+        each.done()
+    refuse_a_code_twice(table, rules)
     return found
+
+
+# Several tables -----------------------------------------------------------------------------------------------------
+
+
+def _joined(top: Table, entries: Dict[str, Table], whole: _Whole) -> Mapping:
+    """The mapping of several tables: what a variable is stands at the top, what stands for it in each table's own."""
+    for entry in entries.values():
+        _refuse_misplaced(entry, OF_TABLES, "says how one table is read: put it under [table.variables] of that table")
+        entry.done()
+    for key in ("static", "descriptors", "columns", "ignore"):
+        if top.has(key):
+            raise top.error(key, f"is of one table: with [[table]] put it into one, {STATIC!r} being a kind of table")
+    tables = [Table(top.path, f"table {i}", each.data) for i, each in enumerate(top.tables("table"), 1)]
+    named = [each.table("descriptors", {}).keys(tuple(FACTS)) for each in tables]
+    facts = tuple(fact for fact in FACTS if any(fact in of_one for of_one in named))
+    shared = top.table("time", {}).data
+    parts = [_part(each, _entries(each, whole), facts, whole, _time(each, shared)) for each in tables]
+    top.done()
+    _refuse_what_cannot_be_joined(top, parts)
+    first = next(part for part in parts if part.kind != STATIC)
+    subject = next((part.columns.subject for part in parts if part.columns.subject), None)
+    scales = {part.time.scale for part in parts if part.kind != STATIC}
+    return replace(
+        first,
+        source=whole.path,
+        kind=JOINED,
+        columns=replace(first.columns, subject=subject),
+        time=replace(first.time, scale=first.time.scale if len(scales) == 1 else UNITS["hours"]),
+        rules=(),
+        ignored=(),
+        tables=tuple(parts),
+    )
+
+
+def _entries(table: Table, whole: _Whole) -> dict[str, Table]:
+    """What stands for which variable in one of several tables."""
+    variables = table.table("variables", {})
+    entries = {key: variables.table(key) for key in variables.keys(whole.variables.names)}
+    for name, entry in entries.items():
+        where = f"[variables.{name}] at the top"
+        _refuse_misplaced(entry, OF_VARIABLES, f"says what the variable is in every table: put it under {where}")
+    return entries
+
+
+def _refuse_misplaced(table: Table, keys: Sequence[str], why: str) -> None:
+    for key in keys:
+        if key in table.data:
+            raise table.error(key, why)
+
+
+def _time(table: Table, shared: dict[str, Any]) -> Time:
+    """The times of one of several tables: what it does not say itself is said at the top, and hour 0 is one for all."""
+    own, kind = table.table("time", {}), table.get("kind", None)
+    _refuse_misplaced(own, ("origin",), "is one for all tables: say it under [time] at the top")
+    usual = {"unit": TIMESTAMP} if kind in ("meds", STATIC) else {}
+    if kind == STATIC and not {"column"} & own.data.keys():  # it says no time
+        return Time(TIMESTAMP, UNITS["microseconds"], None, "first", None, None)
+    return time_of(Table(own.path, own.name, usual | shared | own.data), alone=False)
+
+
+def _refuse_what_cannot_be_joined(top: Table, parts: Sequence[Mapping]) -> None:
+    """Raises CohortError where tables do not make records together."""
+    read = [part for part in parts if part.kind != STATIC]
+    if not read:
+        raise top.error("table", f"names no table of readings: all are {STATIC}")
+    timed = read + [part for part in parts if part.kind == STATIC and part.time.column]
+    if len({part.time.unit == TIMESTAMP for part in timed}) > 1:
+        raise top.error(
+            "table", "has timestamps in one table and numbers as times in another, with no hour 0 in common"
+        )
+    for key in ("column", "code"):
+        if read[0].time.origin == key and not any(getattr(part.time, key) for part in timed):
+            raise top.error("time", f'has origin = "{key}", and no table names its {key} under [table.time]')
+    ruled = {rule.name for part in parts for rule in part.rules}
+    for name in read[0].variables.names:
+        if name not in ruled:
+            raise top.error(f"variables.{name}", "is read from no table: name it under [table.variables] of one")
 
 
 def _beside(path: Path, source: str) -> Path:
     return Path(os.path.normpath(path.parent / expanded(source)))
+
+
+def _usual_unit(kind: str) -> str | None:
+    return TIMESTAMP if kind == "meds" else None
 
 
 def _static(top: Table, columns: Columns) -> Static:
@@ -265,6 +327,8 @@ def _columns(table: Table, kind: str) -> Columns:
         value=table.text("value", usual.get("value")),
         unit=table.text("unit", None),
     )
+    if kind == STATIC:
+        return _static_columns(table, found)
     for key in ("record", "time", *(() if kind == "wide" else ("variable", "value"))):
         if not getattr(found, key):
             raise table.error(key, f"is missing: name the column that holds the {key}")
@@ -275,47 +339,15 @@ def _columns(table: Table, kind: str) -> Columns:
     return found
 
 
-def _time(table: Table, kind: str) -> Time:
-    unit = table.get("unit", TIMESTAMP if kind == "meds" else None)
-    if isinstance(unit, int | float) and not isinstance(unit, bool) and 0 < unit <= MOST:
-        name, scale = f"{unit} seconds", (float(unit), 3600.0)
-    else:
-        name = table.one_of("unit", (TIMESTAMP, CLOCK, *UNITS), TIMESTAMP if kind == "meds" else None)
-        scale = UNITS.get(name, UNITS["microseconds" if name == TIMESTAMP else "seconds"])
-    origin = table.one_of("origin", ORIGINS, "first" if name == TIMESTAMP else "admission")
-    column, code, form, zone = (table.text(key, None) for key in ("column", "code", "format", "zone"))
-    for key, given in (("column", column), ("code", code)):
-        if (given is None) == (origin == key):
-            needed = f'is missing: origin = "{key}" needs it' if given is None else f'is for origin = "{key}" alone'
-            raise table.error(key, needed)
-    if form is not None and form != "HL7":
-        _check_format(table, form)
-    if origin == "admission" and name == TIMESTAMP:
-        raise table.error("origin", 'cannot be "admission" where times are timestamps: say "first", "column" or "code"')
-    if zone is not None:
-        _check_zone(table, zone)
+def _static_columns(table: Table, found: Columns) -> Columns:
+    """Of a table of patients or stays: whom a row is about, and nothing else."""
+    for key in ("time", "variable", "value", "unit"):
+        if getattr(found, key):
+            raise table.error(key, f"is no key of a {STATIC} table, whose columns are the descriptors: delete it")
+    if not found.record and not found.subject:
+        raise table.error("record", "is missing: name the column that holds the record, or as subject the patient's")
     table.done()
-    return Time(name, scale, form, origin, column, code, zone=zone)
-
-
-def _check_zone(table: Table, zone: str) -> None:
-    try:
-        zoneinfo.ZoneInfo(zone)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise table.error(
-            "zone", f'is {zone!r:.40}, which is no time zone; for instance "UTC", "Europe/Berlin"'
-        ) from None
-
-
-def _check_format(table: Table, form: str) -> None:
-    """Raises CohortError where strptime could never read by it, whatever the time."""
-    try:
-        datetime.datetime.strptime("", form)
-    except re.error:
-        raise table.error("format", f"{form!r:.40} has a directive twice: %m is the month, %M the minute") from None
-    except ValueError as error:
-        if "directive" in str(error) or "stray" in str(error):
-            raise table.error("format", f"{error}; see the directives of Python's strptime") from None
+    return replace(found, time=found.record or found.subject or "")
 
 
 def _variable(table: Table, name: str) -> Variable:
@@ -334,71 +366,3 @@ def _repair(table: Table) -> Repair | None:
     found = Repair(*(repair.number(key) for key in ("low", "high", "factor")))
     repair.done()
     return found
-
-
-def _rules(table: Table, name: str, target: int, wide: bool, told: bool) -> list[Rule]:
-    """The rule of a table, and those under its key `also`, whose codes come in other units; told by a column or not."""
-    tables = [table, *table.tables("also")]
-    rules = [_rule(each, name, target, wide) for each in tables]
-    for each, rule in zip(tables, rules, strict=True):
-        if rule.units == ():
-            raise each.error("units", "is empty, and so takes no value: delete it to take every unit")
-        if rule.units is not None and not told:
-            raise each.error("units", "is for a table that says units: name that column as unit under [columns]")
-        each.done()
-    return rules
-
-
-def _rule(table: Table, name: str, target: int, wide: bool) -> Rule:
-    codes = _codes(table, wide)
-    factor, offset = table.number("factor", 1.0), table.number("offset", 0.0)
-    if factor == 0:
-        raise table.error("factor", "is 0, which would make every value the same")
-    units = table.texts("units", None)
-    codes = (name,) if codes is None else codes
-    return Rule(name, target, codes, factor, offset, _values(table), units, _mixed(table))
-
-
-def _mixed(table: Table) -> Mixed | None:
-    if not table.has("mixed"):
-        return None
-    mixed = table.table("mixed")
-    found = Mixed(mixed.number("low"), mixed.number("high"), mixed.number("factor", 1.0), mixed.number("offset", 0.0))
-    if found.low > found.high or found.factor == 0:
-        raise mixed.error(
-            "low", "is above high, or factor is 0: values from low to high become value * factor + offset"
-        )
-    mixed.done()
-    return found
-
-
-def _codes(table: Table, wide: bool) -> tuple[str, ...] | None:
-    """What stands for a variable; in a wide table these are columns, and may be called so."""
-    if wide and table.has("columns"):
-        return table.texts("columns", None)
-    return table.texts("codes", None)
-
-
-def _values(table: Table) -> dict[str, float]:
-    if not table.has("values"):
-        return {}
-    values = table.table("values")
-    found = {key: values.number(key) for key in values.keys()}  # noqa: SIM118
-    values.done()
-    return found
-
-
-def _refuse_a_code_twice(top: Table, rules: list[Rule]) -> None:
-    """Raises CohortError where two rules take the same code in the same unit, or both in those that no other takes."""
-    taken: dict[tuple[str, str | None], str] = {}
-    for rule in rules:
-        units = {None} if rule.units is None else {canonical(unit, rule.name) for unit in rule.units}
-        for code in rule.codes:
-            for unit in units:
-                said = f"the code {code!r}" + (f" in {unit or 'no unit'}" if unit is not None else "")
-                other = taken.get((code, unit))
-                if other == rule.name:
-                    raise top.error("variables", f"gives {rule.name} {said} twice: keep one")
-                if other is not None:
-                    raise top.error("variables", f"gives {said} to {other} and to {rule.name}: keep one")
-                taken[code, unit] = rule.name

@@ -9,299 +9,141 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
+from levyscreen.names import printable
 from levyscreen.records.assemble import assemble
 from levyscreen.records.cohort import Cohort
-from levyscreen.records.grammar import FINE
-from levyscreen.records.mapped.buckets import Buckets
-from levyscreen.records.mapped.cells import has_other_decimal, ids, words
-from levyscreen.records.mapped.codes import Codes, pattern
-from levyscreen.records.mapped.fit import Fit
-from levyscreen.records.mapped.mapping import FILE, Columns, Mapping, Static
-from levyscreen.records.mapped.register import Register
+from levyscreen.records.mapped.fit import Fit, Fits
+from levyscreen.records.mapped.mapping import JOINED, STATIC, Columns, Mapping, Static
 from levyscreen.records.mapped.stays import parts_of
-from levyscreen.records.mapped.stored import BLOCK_BYTES, BLOCK_CELLS
-from levyscreen.records.mapped.strips import Strip, Strips
-from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined, table_files
-from levyscreen.records.mapped.times import Times, times
-from levyscreen.records.mapped.unread import Unread
-from levyscreen.types import LineClass
+from levyscreen.records.mapped.tables import TableFile, table_files
+from levyscreen.records.mapped.taking import Gathered, Taking, plural
 
-MAPPED_VERSION = 6  # changes with any change of what is made of the same tables by the same mapping
-NAMED_CODES = 10  # in a note; the rest is counted
-PLACED_CODES = 1_000  # codes that the mapping does not name, of which it is remembered where they stand first
+MAPPED_VERSION = 7  # changes with any change of what is made of the same tables by the same mapping
 
 
 def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> Cohort:
     """The cohort that a mapping makes of its source; the order of rows and of files changes nothing.
 
-    Raises CohortError where a file, a column or a unit is not as the mapping says, or no row has a record.
+    Raises CohortError where a file, a column or a unit is not as the mapping says, no row has a record, or a table of
+    several has no record in common with the others.
     """
-    reading = _Reading(mapping)
-    for file in table_files(mapping.source, mapping.kind) if files is None else files:
-        reading.add(file)
-    reading.flush()
-    if mapping.static is not None:
-        reading.add_static(mapping.static)
-    if not reading.register.labels:
-        unread = "".join(f"; {note}" for note in reading.unread.notes())
+    gathered = Gathered()
+    takings = [Taking(part, gathered, number) for number, part in enumerate(mapping.parts)]
+    if mapping.kind == JOINED:
+        _join(mapping, takings)
+    else:
+        _read(takings[0], table_files(mapping.source, mapping.kind) if files is None else files)
+        takings += [_static(mapping, mapping.static, takings[0])] if mapping.static is not None else []
+    if not gathered.register.labels:
+        unread = "".join(f"; {note}" for note in gathered.unread.notes())
         raise CohortError(f"{mapping.source}: no row names a record in its column {mapping.columns.record!r}{unread}")
-    scale = reading.scale or mapping.time.scale
-    fit = Fit(mapping, scale)
-    parts = parts_of(mapping, reading.register, reading.buckets, scale, fit)
-    cohort = assemble(parts, mapping.name, mapping.variables)
+    scale = mapping.time.scale if mapping.kind == JOINED else takings[0].scale or mapping.time.scale
+    names = _names(takings)
+    fits = Fits([Fit(t.mapping, t.scale or t.mapping.time.scale) for t in takings], gathered.tables)
+    cohort = assemble(
+        parts_of(mapping, gathered.register, gathered.buckets, scale, fits), mapping.name, mapping.variables
+    )
+    said = [[*each, *taking.notes()] for each, taking in zip(fits.notes(), takings, strict=True)]
+    if mapping.kind == JOINED:
+        said = [[f"{name}: {note}" for note in notes] for name, notes in zip(names, said, strict=True)]
+        said.append(list(_alone(takings, names)))
     return replace(
         cohort,
-        rejects=pa.concat_tables([cohort.rejects, reading.unread.examples()]),
-        unread=reading.unread.count,
-        notes=(*filter(None, [fit.note()]), *reading.notes(), *_problems(cohort)),
+        rejects=pa.concat_tables([cohort.rejects, gathered.unread.examples()]),
+        unread=gathered.unread.count,
+        notes=(*(note for notes in said for note in notes), *gathered.unread.notes(), *_problems(cohort)),
     )
 
 
-class _Reading:
-    """What has been read of a source so far."""
+def _read(taking: Taking, files: Sequence[TableFile]) -> None:
+    for file in files:
+        taking.add(file)
+    taking.flush()
 
-    def __init__(self, mapping: Mapping) -> None:
-        self.mapping, self.strips = mapping, Strips(mapping)
-        self.register, self.buckets = Register(), Buckets()
-        self.scale: tuple[float, float] | None = None  # of its times
-        self._zoned: frozenset[bool] = frozenset()
-        self._waiting: list[tuple[int, Block]] = []
-        self._rows_waiting = self._bytes_waiting = 0
-        self._endings: set[str] = set()  # of its files
-        self._stems: dict[str, str] = {}  # of files that name a record each
-        self._unknown: Counter[str] = Counter()
-        self._first_unknown: dict[str, str] = {}  # where each of them stands first
-        self._ignored = self._homeless = self._other_decimal = self._strangers = 0
-        self.unread = Unread()
-        self._factor, self._offset = (np.array([getattr(r, n) for r in mapping.rules]) for n in ("factor", "offset"))
-        self._target = np.array([rule.target for rule in mapping.rules])
-        self._mixed = {i: (rule.name, rule.mixed) for i, rule in enumerate(mapping.rules) if rule.mixed is not None}
-        self._other_unit: Counter[str] = Counter()
-        start = mapping.time.code
-        self._start = None if start is None else pattern(start)
 
-    def add(self, file: TableFile) -> None:
-        """Every row of a file."""
-        if file.ending == PARQUET and self.mapping.form.header is not None:
+def _static(mapping: Mapping, static: Static, readings: Taking) -> Taking:
+    """The descriptors in another table of a mapping that has one table of readings."""
+    columns = Columns(static.record, None, static.record, None, None)
+    form = replace(mapping.form, header=None, skip=0, delimiter=static.delimiter)
+    time = replace(mapping.time, column=None)
+    plain = replace(mapping, source=static.source, kind=STATIC, columns=columns, time=time, form=form)
+    taking = Taking(plain, readings.gathered, 1)
+    for file in table_files(static.source, ""):
+        taking.add_facts(file, mapping.form.delimiter if file.ending in readings.endings else None)
+    return taking
+
+
+# Several tables -----------------------------------------------------------------------------------------------------
+
+
+def _join(mapping: Mapping, takings: Sequence[Taking]) -> None:
+    """The rows of all tables by the records' ids; those of patients last, as descriptors alone make no record."""
+    static = [taking for taking in takings if taking.mapping.kind == STATIC]
+    for taking in takings:
+        taking.common = mapping.time.scale
+        if taking not in static:
+            _read(taking, _named(taking))
+    for taking in sorted(static, key=lambda each: not each.mapping.columns.record):  # who a record's subject is, first
+        for file in _named(taking):
+            taking.add_facts(file)
+    readings = [taking for taking in takings if taking not in static]
+    rows = _rows(readings)
+    for place, taking in enumerate(readings):
+        others = np.delete(rows, place, axis=0)
+        if len(others) and rows[place].any() and not (others[:, rows[place] > 0] > 0).any():
             raise CohortError(
-                f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own"
-            )
-        self._endings.add(file.ending)
-        reader = TableReader(file, self.mapping.form)
-        number = self.register.file(file.name)
-        for block in reader.blocks(self.strips.needed(reader.columns)):
-            if self._waiting and not block.like(self._waiting[0][1]):
-                self.flush()
-            self._waiting.append((number, block))
-            self._rows_waiting += len(block.row)
-            self._bytes_waiting += sum(column.nbytes for column in block.columns.values())
-            most = min(BLOCK_ROWS, BLOCK_CELLS // max(1, len(block.columns)))
-            if self._rows_waiting >= most or self._bytes_waiting >= BLOCK_BYTES:
-                self.flush()
-        self.unread.see(reader)
-
-    def add_static(self, static: Static) -> None:
-        """Descriptors from another table; of records that have rows, for a record of descriptors alone is none."""
-        columns = Columns(static.record, None, static.record, None, None)
-        plain = replace(self.mapping, kind="wide", columns=columns, time=replace(self.mapping.time, column=None))
-        strips = Strips(plain)
-        form = replace(self.mapping.form, header=None, skip=0)
-        for file in table_files(static.source, ""):
-            usual = form.delimiter if file.ending in self._endings else None
-            reader = TableReader(file, replace(form, delimiter=static.delimiter or usual))
-            names = [name for name in strips.measured(reader.columns) if self._is_fact(name)]
-            if not names:
-                raise CohortError(f"{file.path}: has no column that a descriptor of {self.mapping.path} names")
-            number = self.register.file(file.name)
-            for block in reader.blocks([static.record, *names]):
-                found = ids(block.columns[static.record], static.record)
-                record = np.array([self.register.known(word) for word in found.words])[found.which]
-                for strip in strips.of(block):
-                    self._strangers += int((strip.there & (record < 0)).sum())
-                    self._take(np.full(len(record), number), block, record, np.full(len(record), np.nan), strip)
-            self.unread.see(reader)
-
-    def _is_fact(self, code: str) -> bool:
-        rule = self.strips.codes.rule(code)
-        return rule >= 0 and int(self._target[rule]) >= len(self.mapping.variables)
-
-    def flush(self) -> None:
-        """Reads the blocks that wait as one: a source may be of many thousand small files."""
-        if self._waiting:
-            numbers, blocks = zip(*self._waiting, strict=True)
-            self._waiting, self._rows_waiting, self._bytes_waiting = [], 0, 0
-            try:
-                self._block(np.repeat(numbers, [len(block.row) for block in blocks]), joined(blocks))
-            except CohortError as error:
-                where = (
-                    self.mapping.source / self.register.files[numbers[0]]
-                    if self.mapping.source.is_dir()
-                    else self.mapping.source
-                )
-                raise error if str(where) in str(error) else CohortError(f"{where}: {error}") from error
-
-    def _block(self, file: NDArray[np.int64], block: Block) -> None:
-        columns = self.mapping.columns
-        record = self._records(file, block)
-        read = times(block.columns[columns.time], columns.time, self.mapping.time)
-        if self.scale not in (None, read.scale):
-            raise CohortError(f"column {columns.time!r} is of another type than in the files before; make them alike")
-        self.scale = read.scale
-        self._see_zones(read, columns.time)
-        self._see_origins(record, read, block)
-        homeless = record < 0
-        for name, strip in zip(self._value_columns(block), self.strips.of(block), strict=True):
-            self._homeless += int((strip.there & homeless & (strip.rule != Codes.IGNORED)).sum())
-            refusal = self._take(file, block, record, read.time, strip)
-            if (refusal == LineClass.NOT_A_NUMBER).any():
-                other = has_other_decimal(block.columns[name], self.mapping.decimal)
-                self._other_decimal += int((other & (refusal == LineClass.NOT_A_NUMBER)).sum())
-
-    def _value_columns(self, block: Block) -> list[str]:
-        """Of each strip of a block the column that holds its values."""
-        value = self.mapping.columns.value
-        return self.strips.measured(block.columns) if value is None else [value]
-
-    def _records(self, file: NDArray[np.int64], block: Block) -> NDArray[np.int64]:
-        """Position of each row's record in the register, (N,); -1 where the row names none."""
-        columns = self.mapping.columns
-        if columns.record == FILE:
-            numbers, which = np.unique(file, return_inverse=True)
-            return np.array([self.register.record(self._stem(self.register.files[i])) for i in numbers])[which]
-        found = ids(block.columns[columns.record], columns.record)
-        # The last word stands for null, which may be in no row.
-        record = np.array([self.register.record(word) if word else -1 for word in found.words])[found.which]
-        if columns.subject is not None:
-            self.register.see_subjects(record, ids(block.columns[columns.subject], columns.subject))
-        return record
-
-    def _stem(self, name: str) -> str:
-        """A file's name without folder and endings. Raises CohortError where another file has the same."""
-        stem = Path(name).name.removesuffix(".gz").rsplit(".", 1)[0]
-        if (other := self._stems.setdefault(stem, name)) != name:
-            raise CohortError(
-                f"{self.mapping.source}: {other} and {name} would be one record by their names: rename one of them"
-            )
-        return stem
-
-    def _see_origins(self, record: NDArray[np.int64], read: Times, block: Block) -> None:
-        time, columns = self.mapping.time, self.mapping.columns
-        if time.column is not None:
-            said = times(block.columns[time.column], time.column, time)
-            if said.scale != read.scale:
-                raise CohortError(
-                    f"columns {time.column!r} and {columns.time!r} hold times of two types; make them alike"
-                )
-            self._see_zones(said, time.column)
-            self.register.see_origins(record, said.time)
-        if self._start is not None and columns.variable is not None:
-            named = words(block.columns[columns.variable])
-            starts = np.array([self._start.fits(word) for word in named.words])[named.which]
-            self.register.see_origins(record[starts], read.time[starts])
-
-    def _see_zones(self, read: Times, name: str) -> None:
-        """Raises CohortError where some timestamps say a zone and others do not: they cannot be told apart by hours."""
-        self._zoned |= read.zoned
-        if len(self._zoned) > 1:
-            raise CohortError(
-                f"column {name!r}: some times of this table say a zone and others do not; set zone under [time] to "
-                'that of the latter, for instance zone = "Europe/Berlin" or "UTC"'
+                f"{taking.mapping.source}: none of its ids in {taking.mapping.columns.record!r} is in another table of "
+                f"{mapping.path.name}: name a column of the same ids as record, or make it a mapping of its own"
             )
 
-    def _take(
-        self, file: NDArray[np.int64], block: Block, record: NDArray[np.int64], time: NDArray[np.float64], strip: Strip
-    ) -> NDArray[np.uint8]:
-        """What can be read goes to the buckets, the rest is counted and refused: why, (N,), FINE where it is not."""
-        there = strip.there & (record >= 0)
-        self._count(file, block, strip, there)
-        rule = np.maximum(strip.rule, 0)
-        target = np.where(strip.rule < 0, strip.rule, self._target[rule])
-        value = self._converted(strip.numbers.value, rule, there & (strip.rule >= 0))
-        refusal = np.where(np.isfinite(value), strip.numbers.refusal, LineClass.NOT_FINITE).astype(np.uint8)
-        # A fact about a patient needs no time; a reading does.
-        refusal[np.isnan(time) & (target < len(self.mapping.variables))] = LineClass.BAD_TIME
-        blank = np.array([not word for word in strip.code.words])[strip.code.which]
-        refusal[strip.rule == Codes.UNKNOWN] = LineClass.UNKNOWN_PARAMETER
-        refusal[(strip.rule == Codes.UNKNOWN) & blank] = LineClass.BLANK_PARAMETER
-        read = there & (strip.rule != Codes.IGNORED)
-        refused, kept = read & (refusal != FINE), read & (refusal == FINE)
-        self.register.refuse(file[refused], record[refused], block.row[refused], refusal[refused])
-        columns = {"record": record, "file": file, "row": block.row, "target": target, "time": time, "value": value}
-        self.buckets.add(**{name: c[kept] for name, c in columns.items()})
-        return np.where(refused, refusal, FINE)
 
-    def _converted(
-        self, written: NDArray[np.float64], rule: NDArray[np.int64], there: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
-        """Values by their rules' factors and offsets; those in a rule's other unit by that one's."""
-        value = written * self._factor[rule] + self._offset[rule] + 0.0
-        for index, (name, mixed) in self._mixed.items():
-            hit = there & (rule == index) & (written >= mixed.low) & (written <= mixed.high)
-            value[hit] = written[hit] * mixed.factor + mixed.offset
-            self._other_unit[name] += int(hit.sum())
-        return value
+def _named(taking: Taking) -> list[TableFile]:
+    """The files of one of several tables, each named by its table too."""
+    source = taking.mapping.source
+    files = table_files(source, taking.mapping.kind)
+    return files if source.is_file() else [replace(f, name=printable(f"{source.name}/{f.name}")) for f in files]
 
-    def _count(self, file: NDArray[np.int64], block: Block, strip: Strip, there: NDArray[np.bool_]) -> None:
-        self._ignored += int((strip.there & (strip.rule == Codes.IGNORED)).sum())
-        rows = np.flatnonzero(there & (strip.rule == Codes.UNKNOWN))
-        which, first, counts = np.unique(strip.code.which[rows], return_index=True, return_counts=True)
-        self._unknown.update({strip.code.words[i]: n for i, n in zip(which.tolist(), counts.tolist(), strict=True)})
-        for i, row in zip(which.tolist(), rows[first].tolist(), strict=True):
-            code = strip.code.words[i]
-            if code not in self._first_unknown and len(self._first_unknown) < PLACED_CODES:
-                place = f"row {block.row[row]}" if strip.column is None else f"column {block.places[strip.column]}"
-                self._first_unknown[code] = f"{self.register.files[file[row]]}, {place}"
 
-    def notes(self) -> Iterator[str]:
-        """What was left out, in sentences."""
-        unknown = {code: count for code, count in self._unknown.most_common() if code}
-        if unknown:
+def _names(takings: Sequence[Taking]) -> list[str]:
+    """What each table is called: by its source and, where several have it, its number in the mapping."""
+    names = [printable(taking.mapping.source.name) for taking in takings]
+    return [f"{n} (table {i})" if names.count(n) > 1 else n for i, n in enumerate(names, 1)]
+
+
+def _rows(takings: Sequence[Taking]) -> NDArray[np.int64]:
+    """Rows of each record in each table, (T, R)."""
+    records = len(takings[0].register.labels)
+    return np.stack([taking.presence.rows(records) for taking in takings])
+
+
+def _alone(takings: Sequence[Taking], names: Sequence[str]) -> Iterator[str]:
+    """What one table says of records that no other knows, and of which records a table of patients says nothing."""
+    rows, files = _rows(takings), takings[0].register.files
+    for place, (taking, name) in enumerate(zip(takings, names, strict=True)):
+        if taking.mapping.kind == STATIC:
+            if strangers := taking.rows_of_strangers:
+                yield f"{strangers:,} row{plural(strangers)} of {name} of ids that no table of readings has, not read"
+            if lacking := int((rows[place] == 0).sum()):
+                yield f"{lacking:,} of {rows.shape[1]:,} records have no row in {name}"
+            continue
+        alone = np.flatnonzero((rows[place] > 0) & (np.delete(rows, place, axis=0) == 0).all(axis=0))
+        if len(alone) and len(takings) > 1:
+            file, row = taking.presence.first(alone)
+            count = int(rows[place, alone].sum())
             yield (
-                f"{_values(sum(unknown.values()))} under {len(unknown):,} code{_s(len(unknown))} that the mapping does "
-                f"not name, and so not read: {self._listed(unknown)}; map them, or list them under [ignore]"
+                f"{count:,} row{plural(count)} of {name} of {len(alone):,} record{plural(len(alone))} that no other "
+                f"table has, the first in {files[file]}, row {row}; read all the same"
             )
-        if self._ignored:
-            yield f"{_values(self._ignored)} under codes that the mapping ignores"
-        if self._homeless:
-            yield f"{_values(self._homeless)} in rows that name no record, and so of nobody"
-        if self._strangers and self.mapping.static is not None:
-            yield f"{_values(self._strangers)} in {self.mapping.static.source.name} of records that have no row"
-        for name, count in self._other_unit.items():
-            if count:
-                yield f"{_values(count)} of {name} taken to be in another unit, as mixed in the mapping says"
-        if self._other_decimal:
-            said = "comma: set decimal = ','" if self.mapping.decimal == "." else "point: set decimal = '.'"
-            yield f"{_values(self._other_decimal)} not read, by the look numbers with a decimal {said} at the top"
-        yield from self.unread.notes()
-
-    def _listed(self, counts: dict[str, int]) -> str:
-        """The most frequent codes: by name where the mapping or the schema knows it, else by where they stand first."""
-        named = []
-        for code, count in list(counts.items())[:NAMED_CODES]:
-            place = self._first_unknown.get(code)
-            called = self.strips.codes.shown(code) or (f"the one in {place}" if place else "one")
-            named.append(f"{called} ({count:,})")
-        more = len(counts) - NAMED_CODES
-        return "; ".join(named) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _problems(cohort: Cohort) -> Iterator[str]:
     """How many records cannot be read, and why; not which, for a record's name is a patient's here."""
     found = Counter(problem for problem in cohort.records.column("problem").to_pylist() if problem)
     for problem, count in sorted(found.items()):
-        yield f"{count:,} record{_s(count)} not readable: {problem}"
-
-
-def _values(count: int) -> str:
-    return f"{count:,} value{_s(count)}"
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
+        yield f"{count:,} record{plural(count)} not readable: {problem}"

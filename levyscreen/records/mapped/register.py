@@ -80,6 +80,25 @@ class Register:
         there = (record >= 0) & np.array([bool(w) for w in subject.words])[subject.which]
         self._subject.take(record[there], numbers[subject.which][there], len(self.labels))
 
+    def of_subjects(self, subject: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Rows of these subjects, (N,), once for each record of the subject: row and record, (M,) both.
+
+        A row whose subject has no record is there once, with record -1; a record of two subjects is of neither.
+        """
+        low, high = self.subjects()
+        whose = np.flatnonzero(low == high)
+        whose = whose[np.argsort(low[whose], kind="stable")]
+        numbers = np.array([subject_of(word) for word in subject.words], dtype=np.int64)
+        there = [bool(w) and self._called.get(n) == w for n, w in zip(numbers.tolist(), subject.words, strict=True)]
+        start, stop = (np.searchsorted(low[whose], numbers, side) for side in ("left", "right"))
+        count = np.where(there, stop - start, 0)[subject.which]
+        row = np.repeat(np.arange(len(count)), np.maximum(count, 1))
+        within = np.arange(len(row)) - np.repeat(
+            np.cumsum(np.maximum(count, 1)) - np.maximum(count, 1), np.maximum(count, 1)
+        )
+        place = np.minimum(start[subject.which][row] + within, max(0, len(whose) - 1))
+        return row, np.where(count[row] > 0, whose[place] if len(whose) else -1, -1)
+
     def see_origins(self, record: NDArray[np.int64], time: NDArray[np.float64]) -> None:
         """Times of hour 0 that rows say, (N,) both; NaN says nothing."""
         there = (record >= 0) & ~np.isnan(time)
@@ -91,7 +110,7 @@ class Register:
         """Rows that are no readings, (N,) each, counted; the first few of each record and class are kept."""
         if not len(record):
             return
-        self._counts = _grown(self._counts, len(self.labels), 0)
+        self._counts = grown(self._counts, len(self.labels), 0)
         group = record * len(LineClass) + classes
         order = np.argsort(group, kind="stable")
         rank = np.arange(len(order)) - np.searchsorted(group[order], group[order])
@@ -107,7 +126,7 @@ class Register:
 
     def counts(self) -> NDArray[np.int64]:
         """Refused rows of each record by class, (R, classes)."""
-        return _grown(self._counts, len(self.labels), 0)[: len(self.labels)]
+        return grown(self._counts, len(self.labels), 0)[: len(self.labels)]
 
     def examples(self) -> NDArray[np.void]:
         """REFUSED, as the rows came."""
@@ -133,16 +152,16 @@ class _Range:
         self._high: NDArray[Any] = np.zeros(0, dtype)
 
     def take(self, record: NDArray[np.int64], value: NDArray[Any], records: int) -> None:
-        self._low, self._high = _grown(self._low, records, self._most), _grown(self._high, records, self._least)
+        self._low, self._high = grown(self._low, records, self._most), grown(self._high, records, self._least)
         np.minimum.at(self._low, record, value)
         np.maximum.at(self._high, record, value)
 
     def whole(self, records: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        whole = _grown(self._low, records, self._most), _grown(self._high, records, self._least)
+        whole = grown(self._low, records, self._most), grown(self._high, records, self._least)
         return whole[0][:records], whole[1][:records]
 
 
-def _grown(array: NDArray[Any], count: int, fill: float) -> NDArray[Any]:
+def grown(array: NDArray[Any], count: int, fill: float) -> NDArray[Any]:
     """The same array with room for `count` records or more: it doubles, or a million records would copy it as often."""
     if len(array) >= count:
         return array

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from levyscreen.errors import CohortError
 from levyscreen.names import printable
 from levyscreen.records.mapped.buckets import Buckets
-from levyscreen.records.mapped.fit import Fit
+from levyscreen.records.mapped.fit import Fits
 from levyscreen.records.mapped.mapping import TIMESTAMP, Mapping
 from levyscreen.records.mapped.register import NONE_YET, REFUSED, Register, number_of
 from levyscreen.records.physionet2012 import EXAMPLES, Known, Part
@@ -31,7 +31,7 @@ _SUBJECTS = "its rows name different subjects"
 
 
 def parts_of(
-    mapping: Mapping, register: Register, buckets: Buckets, scale: tuple[float, float], fit: Fit
+    mapping: Mapping, register: Register, buckets: Buckets, scale: tuple[float, float], fit: Fits
 ) -> Iterator[Part]:
     """A Part for each bucket, all of its records in it. Raises CohortError where two records have one number."""
     known = _Records(mapping, register, scale, fit)
@@ -67,7 +67,7 @@ class _Stays:
 class _Records:
     """What the register knows, made ready to be looked up by record."""
 
-    def __init__(self, mapping: Mapping, register: Register, scale: tuple[float, float], fit: Fit) -> None:
+    def __init__(self, mapping: Mapping, register: Register, scale: tuple[float, float], fit: Fits) -> None:
         self.mapping, self.register, self.scale, self.fit = mapping, register, scale, fit
         self.count = 0
         self.refused, self.examples = register.counts(), register.examples()
@@ -80,7 +80,8 @@ class _Records:
         place = np.searchsorted(records, rows["record"])
         origin = self._origins(records, place, rows)
         hours = (rows["time"] - origin[place]) * self.scale[0] / self.scale[1]
-        self.fit.see(hours[(rows["target"] < len(self.mapping.variables)) & np.isfinite(hours)])
+        read = (rows["target"] < len(self.mapping.variables)) & np.isfinite(hours)
+        self.fit.see(hours[read], rows["file"][read])
         stay, of, window = self._cut(len(records), place, hours, rows)
         since = hours - window[stay] * self.mapping.variables.horizon_hours
         hours = np.where(window[stay] > 0, np.maximum(since, 0), since)  # a rounding leads none out of its window

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, numbers, refuse_rounded, words
 from levyscreen.records.mapped.codes import Codes
-from levyscreen.records.mapped.mapping import FILE, Mapping
+from levyscreen.records.mapped.mapping import FILE, STATIC, Mapping
 from levyscreen.records.mapped.tables import Block
 
 
@@ -40,7 +40,7 @@ class Strips:
     def of(self, block: Block) -> Iterator[Strip]:
         """The strips of a block. Raises CohortError for a mapped column that holds neither numbers nor texts."""
         columns = self.mapping.columns
-        if self.mapping.kind != "wide":
+        if self.mapping.kind not in ("wide", STATIC):
             assert columns.variable is not None  # see mapping
             assert columns.value is not None
             code = words(block.columns[columns.variable])
@@ -74,7 +74,7 @@ class Strips:
             columns.unit,
         ]
         found = [name for name in dict.fromkeys(roles) if name is not None and name != FILE]
-        return found + (self.measured(names) if self.mapping.kind == "wide" else [])
+        return found + (self.measured(names) if self.mapping.kind in ("wide", STATIC) else [])
 
     def _ruled(self, code: Words, unit: Words | None = None) -> tuple[Words, NDArray[np.int64]]:
         """The rule of each row, (N,), and its code, which names the unit too where no rule takes that unit."""

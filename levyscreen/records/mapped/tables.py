@@ -61,6 +61,11 @@ class Block:
     columns: dict[str, pa.Array]  # (N,) each
     places: dict[str, int] = field(default_factory=dict)  # of columns in the file, the first being 1
 
+    def take(self, rows: NDArray[np.int64]) -> Block:
+        """These rows of it, (M,), some perhaps several times."""
+        places = pa.array(rows)
+        return Block(self.row[rows], {name: c.take(places) for name, c in self.columns.items()}, self.places)
+
     def like(self, other: Block) -> bool:
         """Whether the two have the same columns of the same types."""
         return {n: c.type for n, c in self.columns.items()} == {n: c.type for n, c in other.columns.items()}

@@ -22,6 +22,11 @@ class Table:
         self.path, self.name, self._data = path, name, data
         self._asked: dict[str, None] = {}
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """The table as it is."""
+        return self._data
+
     def error(self, key: str, what: str) -> CohortError:
         """An error about one key of this table, or about the table itself."""
         where = f"[{self.name}]" if self.name else "at the top"
