@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from levyscreen.cli import common
 from levyscreen.cli.defaults import SETTINGS_FILE
 from levyscreen.errors import CohortError, UsageError
+
+if TYPE_CHECKING:
+    from levyscreen.records.drafted.several import Several
 
 NAMED_FOLDERS = 3
 
@@ -34,17 +37,19 @@ def command(
 
     Example: levyscreen map chart.csv -o chart.toml
     """
-    from levyscreen.outputs import write_text
     from levyscreen.records.drafted.draft import CHECK, NAMED_FILES, draft
+    from levyscreen.records.drafted.draft_several import draft_several
     from levyscreen.records.drafted.guess import guess
+    from levyscreen.records.drafted.several import guess_several
 
     path = _target(cohort, output, force)
+    several = guess_several(cohort)
+    if several is not None:
+        _say_several(several, _written(path, draft_several(several, _folder(path))))
+        _say_next(path)
+        return
     found = guess(cohort)
-    text = draft(found, path.parent if path is not None else Path())
-    if path is None:
-        typer.echo(text, nl=False)
-    else:
-        write_text(path, text)
+    text = _written(path, draft(found, _folder(path)))
     codes = sum(len(entry.seen) for entries in found.variables.values() for entry in entries)
     common.stderr(
         f"{found.roles.kind}: {len(found.variables)} variables of {codes} codes, {len(found.facts)} descriptors, "
@@ -59,6 +64,41 @@ def command(
         common.stderr(
             f"of other columns, and not looked at: {named}; set source to one file, and make each its mapping"
         )
+    _say_next(path)
+
+
+def _folder(path: Path | None) -> Path:
+    """Where the mapping will stand, from where its sources are named."""
+    return path.parent if path is not None else Path()
+
+
+def _written(path: Path | None, text: str) -> str:
+    """The text of a mapping, which is in its file now, or on stdout."""
+    from levyscreen.outputs import write_text
+
+    if path is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(path, text)
+    return text
+
+
+def _say_several(found: Several, text: str) -> None:
+    from levyscreen.records.drafted.draft import CHECK, NAMED_FILES
+
+    variables = {name for guess in found.readings for name in guess.variables}
+    facts = {name for guess in found.readings for name in guess.facts}
+    facts |= {name for static in found.static for name in static.facts}
+    common.stderr(
+        f"{len(found.names)} tables, joined by their ids ({', '.join(found.names)}): variables: {len(variables)}, "
+        f"descriptors: {len(facts)}; {text.count(CHECK) - 1} guesses marked {CHECK}"
+    )
+    if found.left:
+        named = ", ".join(list(found.left)[:NAMED_FILES]) + (", ..." if len(found.left) > NAMED_FILES else "")
+        common.stderr(f"not mapped, the mapping says why: {named}")
+
+
+def _say_next(path: Path | None) -> None:
     if path is not None:
         common.stderr(f"written to {path}; look at it, then: levyscreen validate {path}")
 

@@ -34,9 +34,9 @@ def draft(guess: Guess, folder: Path) -> str:
                 *_head(guess, folder),
                 *_columns(guess),
                 *_static(guess, folder),
-                *_facts(guess, guess.facts),
+                *facts(guess, guess.facts),
                 *_variables(guess),
-                *_rest(guess),
+                *rest(guess),
             ]
         )
         + "\n"
@@ -53,7 +53,7 @@ def _head(guess: Guess, folder: Path) -> Iterator[str]:
     yield f"kind = {text(guess.roles.kind)}{doubt}"
     if profile.header is not None:
         yield f"header = {texts(profile.header)}  # {CHECK}: the file has no header; give these columns names"
-    yield from _text_form(guess)
+    yield from text_form(guess)
     yield f"{key} = {number(horizon)}  # what comes later after hour 0 is outside the stay"
     if guess.windows:
         yield f"windows = true  # {CHECK}: records are very long; each is cut into parts of that length"
@@ -68,7 +68,7 @@ def _source_doubt(guess: Guess) -> str:
     return f"  # {CHECK}: a source is one file, or files of the same columns; not looked at: {named}"
 
 
-def _text_form(guess: Guess) -> Iterator[str]:
+def text_form(guess: Guess) -> Iterator[str]:
     """How a text is written, where that is not the usual."""
     found = guess.profile.text
     keys = {
@@ -92,6 +92,14 @@ def _text_form(guess: Guess) -> Iterator[str]:
 
 
 def _columns(guess: Guess) -> Iterator[str]:
+    yield from columns(guess)
+    yield from clock(guess)
+    yield f"origin = {text(guess.origin)}  # {_origin_said(guess)}"
+    yield from hour_zero(guess)
+
+
+def columns(guess: Guess) -> Iterator[str]:
+    """Which column holds what."""
     roles = guess.roles
     doubt, time_doubt = ("" if sure else f"  # {CHECK}" for sure in (roles.sure_record, roles.sure_time))
     yield "\n[columns]"
@@ -108,6 +116,11 @@ def _columns(guess: Guess) -> Iterator[str]:
         yield f"value = {text(roles.value)}"
     if roles.value_unit is not None:
         yield f"unit = {text(roles.value_unit)}  # a rule with units takes values of these units alone"
+
+
+def clock(guess: Guess) -> Iterator[str]:
+    """What the times are."""
+    roles = guess.roles
     yield "\n[time]"
     unit = text(roles.unit) if isinstance(roles.unit, str) else number(roles.unit)
     yield f"unit = {unit}" + _unit_doubt(guess)
@@ -123,7 +136,11 @@ def _columns(guess: Guess) -> Iterator[str]:
     if guess.mixes_zones:
         yield f"# {CHECK}: some times say a zone and others do not; say the zone of the latter, for instance"
         yield '# zone = "Europe/Berlin"'
-    yield f"origin = {text(guess.origin)}  # {_origin_said(guess)}"
+
+
+def hour_zero(guess: Guess) -> Iterator[str]:
+    """What says hour 0, where something does."""
+    roles = guess.roles
     if guess.origin == "column":
         yield f"column = {text(roles.start or '')}" + ("" if roles.sure_start else f"  # {CHECK}")
     if guess.code is not None:
@@ -153,11 +170,12 @@ def _static(guess: Guess, folder: Path) -> Iterator[str]:
         yield "\n[static]  # another table, of a row a record, with these descriptors"
         yield f"source = {text(os.path.relpath(found[0], folder))}"
         yield f"record = {text(guess.roles.record)}"
-        yield from _facts(guess, found[1])
+        yield from facts(guess, found[1])
 
 
-def _facts(guess: Guess, facts: Dict[str, list[Entry]]) -> Iterator[str]:
-    for name, entries in facts.items():
+def facts(guess: Guess, found: Dict[str, list[Entry]]) -> Iterator[str]:
+    """Descriptors, and what stands for each."""
+    for name, entries in found.items():
         yield f"\n[descriptors.{key(name)}]"
         yield from _entry(guess, "", entries[0])
         if name == "gender":
@@ -179,24 +197,40 @@ def _sexes(seen: list[Seen]) -> Iterator[str]:
 
 def _variables(guess: Guess) -> Iterator[str]:
     for name, entries in guess.variables.items():
-        known = KNOWN.get(name)
-        low, high, repair = range_of(name)
-        described = next((d for e in entries for s in e.seen if (d := guess.described.get(s.code))), name)
         yield f"\n[variables.{key(name)}]  # {_counted(entries[0])}"
         if name in guess.doubts:
             yield f"# {CHECK}: {guess.doubts[name]}"
         yield from _entry(guess, name, entries[0])
-        yield from _unit(name, entries[0])
-        yield f"meaning = {text(known.meaning if known else described)}"
-        if low is not None and high is not None:
-            yield f"low = {number(low)}"
-            yield f"high = {number(high)}{_range_doubt(entries, low, high)}"
-        if repair is not None:
-            parts = (f"{part} = {number(getattr(repair, part))}" for part in ("low", "high", "factor"))
-            yield f"repair = {{ {', '.join(parts)} }}"
-        for entry in entries[1:]:
-            yield f"[[variables.{key(name)}.also]]  # {_counted(entry)}"
-            yield from _entry(guess, name, entry)
+        yield from defined(guess, name, entries)
+        yield from _also(guess, name, entries)
+
+
+def defined(guess: Guess, name: str, entries: list[Entry]) -> Iterator[str]:
+    """What a variable is: its unit, its meaning and its plausible range."""
+    known = KNOWN.get(name)
+    low, high, repair = range_of(name)
+    described = next((d for e in entries for s in e.seen if (d := guess.described.get(s.code))), name)
+    yield from _unit(name, entries[0])
+    yield f"meaning = {text(known.meaning if known else described)}"
+    if low is not None and high is not None:
+        yield f"low = {number(low)}"
+        yield f"high = {number(high)}{_range_doubt(entries, low, high)}"
+    if repair is not None:
+        parts = (f"{part} = {number(getattr(repair, part))}" for part in ("low", "high", "factor"))
+        yield f"repair = {{ {', '.join(parts)} }}"
+
+
+def read_as(guess: Guess, name: str, entries: list[Entry]) -> Iterator[str]:
+    """What stands for a variable in one table of several."""
+    yield f"\n[variables.{key(name)}]  # {_counted(entries[0])}"
+    yield from _entry(guess, name, entries[0])
+    yield from _also(guess, name, entries)
+
+
+def _also(guess: Guess, name: str, entries: list[Entry]) -> Iterator[str]:
+    for entry in entries[1:]:
+        yield f"[[variables.{key(name)}.also]]  # {_counted(entry)}"
+        yield from _entry(guess, name, entry)
 
 
 def _unit(name: str, entry: Entry) -> Iterator[str]:
@@ -253,7 +287,8 @@ def _range_doubt(entries: list[Entry], low: float, high: float) -> str:
     return f"  # {CHECK}: values lie outside" if 0 <= q5 < low or q95 > high else ""
 
 
-def _rest(guess: Guess) -> Iterator[str]:
+def rest(guess: Guess) -> Iterator[str]:
+    """What is ignored, and what stays unmapped."""
     if guess.ignored:
         yield "\n[ignore]"
         yield f"{_codes_key(guess)} = {texts(guess.ignored)}"

@@ -50,19 +50,22 @@ class Guess:
     mixes_zones: bool = False  # whether some times say a zone and others do not
 
 
-def guess(source: Path) -> Guess:
-    """Raises CohortError where nothing there is a table, no column of it is a time, or nothing in it a reading."""
+def guess(source: Path, record: str | None = None, share: int = 1) -> Guess:
+    """A first mapping; of one of several tables `record` names its records, and its rows are a `share` of those read.
+
+    Raises CohortError where nothing there is a table, no column of it is a time, or nothing in it a reading.
+    """
     kind = "meds" if source.is_dir() and is_meds(source) else None
-    profile = look(source, kind)
-    roles = guess_roles(profile)
+    profile = look(source, kind, share)
+    roles = guess_roles(profile, record)
     if roles is None:
         raise CohortError(
             f"{profile.source}: none of its columns can be a time ({_columns(profile)}); name one of them "
             f"time{_or_another(profile)}"
         )
     described = descriptions(source) if kind == "meds" else described_beside(profile, roles)
-    record = profile.file if roles.record == FILE else ids(profile.columns[roles.record], roles.record)
-    seen = _seen(profile, roles, record)
+    labels = profile.file if roles.record == FILE else ids(profile.columns[roles.record], roles.record)
+    seen = _seen(profile, roles, labels)
     found = Sorted(profile, roles, described)
     found.take(seen)
     variables, facts = found.variables, found.facts
@@ -72,9 +75,9 @@ def guess(source: Path) -> Guess:
             f"columns {_columns(profile)}; name the column of names variable, that of numbers "
             f"value{_or_another(profile)}"
         )
-    span, count = _spans(profile, roles, record, sum(s.count for n in variables.values() for e in n for s in e.seen))
+    span, count = _spans(profile, roles, labels, sum(s.count for n in variables.values() for e in n for s in e.seen))
     horizon, windows = _horizon(span, count)
-    origin, code = _origin(profile, roles, seen, record)
+    origin, code = _origin(profile, roles, seen, labels)
     entries = [(name, e) for name, of_one in variables.items() for e in of_one]
     return Guess(
         profile=profile,

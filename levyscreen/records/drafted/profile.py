@@ -76,10 +76,11 @@ class Profile:
         return self.text.form.header
 
 
-def look(source: Path, kind: str | None) -> Profile:
+def look(source: Path, kind: str | None, share: int = 1) -> Profile:
     """The first rows of a source. Raises CohortError where it cannot be read, or has no rows.
 
-    Of a folder of ricu or YAIB that is the table of readings; of a folder of different tables the first one.
+    Of one of `share` tables that are looked at together, that part of the rows. Of a folder of ricu or YAIB that is the
+    table of readings; of a folder of different tables the first one.
     """
     source = source / DYNAMIC if (source / DYNAMIC).is_file() else source
     files = table_files(source, kind or "")
@@ -88,7 +89,7 @@ def look(source: Path, kind: str | None) -> Profile:
     chosen = files[:: max(1, len(files) // MOST_FILES)]
     columns = TableReader(chosen[0], form).columns
     alike = [file for file in chosen if set(TableReader(file, form).columns) >= set(columns)]
-    parts, of, readers, whole = _first_rows(alike, form, [name for name in columns if name])
+    parts, of, readers, whole = _first_rows(alike, form, [name for name in columns if name], share)
     if not of:
         raise CohortError(f"{source}: has no rows to guess a mapping from" + _why_none(readers))
     words_of_files = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in alike])
@@ -107,7 +108,7 @@ def look(source: Path, kind: str | None) -> Profile:
 
 
 def _first_rows(
-    files: Sequence[TableFile], form: Form, names: list[str]
+    files: Sequence[TableFile], form: Form, names: list[str], share: int
 ) -> tuple[list[dict[str, pa.Array]], list[int], list[TableReader], bool]:
     """Blocks of the files' rows, MOST_ROWS or a few more; the file of each; who read them; whether these are all."""
     parts: list[dict[str, pa.Array]] = []
@@ -119,7 +120,7 @@ def _first_rows(
             parts.append(block.columns)
             of += [number] * len(block.row)
             size += sum(column.nbytes for column in block.columns.values())
-            if len(of) >= MOST_ROWS or size >= MOST_SIZE:
+            if len(of) >= MOST_ROWS // share or size >= MOST_SIZE // share:
                 return parts, of, readers, False
     return parts, of, readers, True
 

@@ -119,10 +119,11 @@ class Roles:
     sure_start: bool = True
 
 
-def guess_roles(profile: Profile) -> Roles | None:
-    """The roles of a source's columns; None where no column can be a time."""
+def guess_roles(profile: Profile, record: str | None = None) -> Roles | None:
+    """The roles of a source's columns, that of the `record` being known or not; None where no column can be a time."""
     names = list(profile.columns)
     stay, subject = (_record_named(profile, names, known) for known in (STAY, SUBJECT))
+    stay = record or stay
     uom = _unit_column(profile, names)
     if profile.kind == "meds":
         found = (MEDS_COLUMNS["variable"], MEDS_COLUMNS["value"], uom)
