@@ -106,7 +106,7 @@ def _say_next(path: Path | None) -> None:
 def _what_then(cohort: Path) -> str:
     """What to give in place of something that is no table."""
     from levyscreen.records.archives import ENDINGS
-    from levyscreen.records.mapped.tables import folders_of_tables
+    from levyscreen.records.mapped.folders import folders_of_tables
 
     inside = [str(cohort / name) for name in folders_of_tables(cohort)]
     if inside:
@@ -121,7 +121,7 @@ def _what_then(cohort: Path) -> str:
 def _target(cohort: Path, output: Path | None, force: bool) -> Path | None:
     """Where the mapping goes; None for stdout. Raises UsageError where it would replace what somebody has edited."""
     from levyscreen.names import file_name, printable
-    from levyscreen.records.mapped.tables import may_be_tables
+    from levyscreen.records.mapped.folders import may_be_tables
 
     if not os.path.exists(cohort):
         raise CohortError(f"{cohort}: no such file or folder")

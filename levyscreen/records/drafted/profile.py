@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ MOST_SIZE = 1 << 29  # bytes of these rows
 MOST_FILES = 200  # of a folder of many; evenly spaced
 MOST_VALUES = 5_000  # of a code, for its quantiles
 MOST_TEXTS = 20
+_DIGITS = re.compile(r"[0-9]+")
 DYNAMIC = "dyn.parquet"  # of ricu and YAIB: the table of readings, beside those of facts and outcomes
 
 
@@ -87,9 +89,10 @@ def look(source: Path, kind: str | None, share: int = 1) -> Profile:
     text = sniff(files[0])
     form = replace(text.form, header=_made_up_header(files[0], text))
     chosen = files[:: max(1, len(files) // MOST_FILES)]
-    columns = TableReader(chosen[0], form).columns
-    alike = [file for file in chosen if set(TableReader(file, form).columns) >= set(columns)]
-    parts, of, readers, whole = _first_rows(alike, form, [name for name in columns if name], share)
+    columns = {file: TableReader(file, form).columns for file in chosen}
+    alike = [file for file in chosen if _is_alike(file, chosen[0], columns)]
+    names = dict.fromkeys(name for file in alike if _is_chunk(file, chosen[0]) for name in columns[file])
+    parts, of, readers, whole = _first_rows(alike, form, [name for name in names if name], share)
     if not of:
         raise CohortError(f"{source}: has no rows to guess a mapping from" + _why_none(readers))
     words_of_files = Words(np.array(of, dtype=np.int64), [Path(file.name).stem for file in alike])
@@ -107,6 +110,18 @@ def look(source: Path, kind: str | None, share: int = 1) -> Profile:
     )
 
 
+def _is_alike(file: TableFile, first: TableFile, columns: dict[TableFile, list[str]]) -> bool:
+    """Whether two files are of one table: one has all columns of the first, or is called as a chunk beside it."""
+    mine, known = set(columns[file]), set(columns[first])
+    return mine >= known or (_is_chunk(file, first) and 2 * len(mine & known) >= len(known))
+
+
+def _is_chunk(file: TableFile, first: TableFile) -> bool:
+    """Whether names of files differ in digits alone, or the files are the parts of one table by their folders."""
+    called = {_DIGITS.sub("0", each.name) for each in (file, first)}
+    return len(called) == 1 or (bool(file.partition) and bool(first.partition))
+
+
 def _first_rows(
     files: Sequence[TableFile], form: Form, names: list[str], share: int
 ) -> tuple[list[dict[str, pa.Array]], list[int], list[TableReader], bool]:
@@ -116,8 +131,10 @@ def _first_rows(
     readers = [TableReader(file, form) for file in files]
     size = 0
     for number, reader in enumerate(readers):
-        for block in reader.blocks(names):
-            parts.append(block.columns)
+        lacking = [name for name in names if name not in reader.places]
+        for block in reader.blocks([name for name in names if name in reader.places]):
+            nothing = dict.fromkeys(lacking, pa.nulls(len(block.row)))
+            parts.append({name: (block.columns | nothing)[name] for name in names})
             of += [number] * len(block.row)
             size += sum(column.nbytes for column in block.columns.values())
             if len(of) >= MOST_ROWS // share or size >= MOST_SIZE // share:
@@ -134,8 +151,12 @@ def _why_none(readers: Sequence[TableReader]) -> str:
 
 def _one(parts: Sequence[pa.Array]) -> pa.Array:
     """One array of the parts; as text where they differ in type."""
-    if len({part.type for part in parts}) > 1:
+    kinds = {part.type for part in parts if not pt.is_null(part.type)}
+    if len(kinds) > 1:
         parts = [part.cast(pa.string()) for part in parts]
+    elif kinds:
+        (kind,) = kinds
+        parts = [pa.nulls(len(part), kind) if pt.is_null(part.type) else part for part in parts]
     return pa.concat_arrays(parts)
 
 

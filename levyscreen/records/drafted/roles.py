@@ -90,7 +90,7 @@ START = names_of(
 # Never a reading: outcomes, counters, other ids, and what says where somebody lay.
 NO_READING = names_of(
     """sepsislabel label outcome mortality died hospital_expire_flag los unit1 unit2 hospadmtime iculos index
-    unnamed0 recordid outtime dischtime storetime itemid hadm_id stay_id icustay_id"""
+    unnamed0 index_level_0 recordid outtime dischtime storetime itemid hadm_id stay_id icustay_id"""
 )
 NO_START = names_of(
     "outtime dischtime discharge_time storetime dob dod deathtime date_of_birth date_of_death birth_date"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from levyscreen.records.mapped.mapping import TIMESTAMP
 from levyscreen.records.mapped.meds import is_meds
 from levyscreen.records.mapped.tables import TableFile, TableReader, ending_of, listing
 
+_DIGITS = re.compile(r"[0-9]+")
 MOST_TABLES = 30
 IN_COMMON = 0.1  # of the ids of the smaller of two tables, that name the same records
 
@@ -92,6 +94,8 @@ def _different(folder: Path) -> list[TableFile]:
     names = sorted(n for n in listing(folder) if ending_of(n) and not n.startswith(".") and not is_document(n))
     files = [TableFile(folder / n, printable(n), ending_of(n) or "") for n in names if (folder / n).is_file()]
     if not 2 <= len(files) <= MOST_TABLES:
+        return []
+    if len({_DIGITS.sub("0", file.name) for file in files}) == 1:  # chunks of one table
         return []
     return files if len({frozenset(_columns(file)) for file in files}) > 1 else []
 

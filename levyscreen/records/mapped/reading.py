@@ -62,9 +62,10 @@ def read_mapped(mapping: Mapping, files: Sequence[TableFile] | None = None) -> C
 
 
 def _read(taking: Taking, files: Sequence[TableFile]) -> None:
+    taking.alone = len(files) == 1
     for file in files:
         taking.add(file)
-    taking.flush()
+    taking.done()
 
 
 def _static(mapping: Mapping, static: Static, readings: Taking) -> Taking:

@@ -27,6 +27,7 @@ from levyscreen.records import quoting
 from levyscreen.records.archives import OWN_RESULTS, Stamp, is_document
 from levyscreen.records.mapped import stored
 from levyscreen.records.mapped.header import first_row
+from levyscreen.records.mapped.partitions import Partition, is_partition, parts
 from levyscreen.records.mapped.text import MOST_BYTES, Form, Lines, lines_of, may_hold_rows, of_several_lines
 from levyscreen.records.quoting import Bounded
 
@@ -39,7 +40,6 @@ BLOCK_ROWS = stored.BLOCK_ROWS
 MOST_COLUMNS = 10_000
 MOST_MALFORMED = 100_000  # rows of a file; with more of them it is no table of that header
 MEDS_DATA = "data"
-_RECORD = re.compile(r"[0-9]+\.txt")
 _AS_USUAL = Form()
 
 
@@ -50,6 +50,7 @@ class TableFile:
     path: Path
     name: str  # within the source, made printable
     ending: str  # a key of DELIMITERS, or PARQUET
+    partition: Partition = ()  # what the names of its folders say of all of its rows
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Block:
         """These rows of it, (M,), some perhaps several times."""
         places = pa.array(rows)
         return Block(self.row[rows], {name: c.take(places) for name, c in self.columns.items()}, self.places)
+
+    def with_nothing(self, names: Sequence[str]) -> Block:
+        """With further columns, in which nothing is."""
+        nothing = dict.fromkeys(names, pa.nulls(len(self.row), pa.string()))
+        return Block(self.row, self.columns | nothing, self.places) if nothing else self
 
     def like(self, other: Block) -> bool:
         """Whether the two have the same columns of the same types."""
@@ -95,18 +101,10 @@ def is_table(path: Path) -> bool:
         return (ending_of(path.name) or ".txt") != ".txt" and os.path.isfile(path)
     if os.path.isdir(path / MEDS_DATA) and any((path / MEDS_DATA).rglob(f"*{PARQUET}")):
         return True
+    if any(ending_of(file.name) for file, _ in parts(path)):
+        return True
     names = [name for name in listing(path) if not name.startswith(".") and not is_document(name)]
     return not any(name.endswith(".txt") for name in names) and any(map(ending_of, names))
-
-
-def may_be_tables(folder: Path) -> bool:
-    """Whether a folder holds tables for one who says so: texts of any name that is no record file's are tables then."""
-    if is_table(folder):
-        return True
-    if not os.path.isdir(folder):
-        return False
-    names = [name for name in listing(folder) if not name.startswith(".") and not is_document(name)]
-    return any(map(ending_of, names)) and not any(_RECORD.fullmatch(name) for name in names)
 
 
 def listing(folder: Path) -> list[str]:
@@ -115,19 +113,6 @@ def listing(folder: Path) -> list[str]:
         return os.listdir(folder)
     except OSError as error:
         raise CohortError(f"{folder}: cannot be opened: {error.strerror}") from error
-
-
-def folders_of_tables(path: Path) -> list[Path]:
-    """Folders in a folder, or in those, that hold tables; relative to it, by name."""
-    inner = _folders_in(path)
-    inner += [each for folder in inner for each in _folders_in(folder)]
-    return [each.relative_to(path) for each in inner if os.access(each, os.R_OK) and is_table(each)]
-
-
-def _folders_in(path: Path) -> list[Path]:
-    if not os.path.isdir(path) or not os.access(path, os.R_OK):
-        return []
-    return sorted(path / name for name in os.listdir(path) if os.path.isdir(path / name) and not name.startswith("."))
 
 
 def table_files(source: Path, kind: str) -> list[TableFile]:
@@ -151,6 +136,7 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
         TableFile(path, printable(name), ending_of(name) or "") for path, name in sorted(found, key=lambda f: f[1])
     ]
     files = [file for file in files if file.ending and not Path(file.name).name.startswith(".")]
+    files = files or (_partitioned(source) if kind != "meds" else [])
     if not files:
         wanted = (
             f"a folder {MEDS_DATA} with {PARQUET} files" if kind == "meds" else f"{', '.join(DELIMITERS)} or {PARQUET}"
@@ -168,6 +154,11 @@ def table_files(source: Path, kind: str) -> list[TableFile]:
     return files
 
 
+def _partitioned(source: Path) -> list[TableFile]:
+    found = [(path, path.relative_to(source).as_posix(), said) for path, said in parts(source)]
+    return [TableFile(p, printable(name), ending, said) for p, name, said in found if (ending := ending_of(name))]
+
+
 def passed_over(source: Path, kind: str) -> str | None:
     """A note on what a folder of tables holds besides, mappings aside; None for nothing, and where it is no folder."""
     if kind == "meds" or not os.path.isdir(source):
@@ -175,6 +166,8 @@ def passed_over(source: Path, kind: str) -> str | None:
     names = listing(source)
     names = sorted(n for n in names if os.path.isdir(source / n) or not ending_of(n) or is_document(n))
     names = [n for n in names if not n.startswith(".") and not n.endswith(".toml") and n != OWN_RESULTS]
+    if not any(map(ending_of, listing(source))):  # its tables are in the partitions
+        names = [n for n in names if not is_partition(n)]
     if not names:
         return None
     where, one = printable(source.resolve().name), printable(names[0])
@@ -239,7 +232,8 @@ class TableReader:
         if twice is not None:
             where = quoting.places(i for i, name in enumerate(found, 1) if name == twice)
             raise CohortError(f"{self.file.path}: its columns {where} have one name: rename one of them")
-        return found
+        self._own = set(found)
+        return found + [name for name, _ in self.file.partition if name not in self._own]
 
     @property
     def first_row(self) -> list[str]:
@@ -272,9 +266,16 @@ class TableReader:
         self._places = {name: place for name, place in self.places.items() if name in wanted}
         read = self._parquet_blocks if self.file.ending == PARQUET else self._text_blocks
         try:
-            yield from read(list(names))
+            own = [name for name in names if name in self._own]
+            yield from map(self._partitioned, read(own)) if len(own) < len(names) else read(own)
         except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
             raise self._unreadable(error) from error
+
+    def _partitioned(self, block: Block) -> Block:
+        """With what the names of the file's folders say, which is text."""
+        said = {n: pa.repeat(pa.scalar(v, pa.string()), len(block.row)) for n, v in self.file.partition}
+        columns = {name: column for name, column in said.items() if name in self._places and name not in self._own}
+        return Block(block.row, block.columns | columns, block.places)
 
     def _unreadable(self, error: Exception) -> CohortError:
         hint = ""
@@ -343,7 +344,7 @@ class TableReader:
 
         place = {name: str(self.places[name] - 1) for name in names}
         # Where a field may go on over lines, all are read: one that nobody needs may have swallowed rows as well.
-        every = [str(i) for i in range(len(self.columns))]
+        every = [str(i) for i in range(len(self._own))]
         reader = pyarrow.csv.open_csv(
             lines,
             pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=every),
@@ -382,7 +383,7 @@ class TableReader:
             text = batch.column(place)[i].as_py()
             lines = lines_of(text if isinstance(text, bytes) else text.encode())
             extra[i] += 1 + sum(map(bool, lines[1:-1]))  # the last line has a quote, if nothing else
-            fine[i] &= self.form.quote is True or not may_hold_rows(lines, place, len(self.columns), delimiter)
+            fine[i] &= self.form.quote is True or not may_hold_rows(lines, place, len(self._own), delimiter)
         self.doubtful += number[~fine].tolist()
         self.swallowed += sum(count for i, count in extra.items() if not fine[i])
         rest = [int(number[i]) for i in extra if fine[i]]

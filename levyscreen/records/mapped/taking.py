@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
@@ -15,6 +16,7 @@ from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.buckets import Buckets
 from levyscreen.records.mapped.cells import has_other_decimal, ids, words
 from levyscreen.records.mapped.codes import Codes, pattern
+from levyscreen.records.mapped.lacking import Lacking
 from levyscreen.records.mapped.mapping import FILE, Mapping
 from levyscreen.records.mapped.presence import Presence
 from levyscreen.records.mapped.register import Register
@@ -56,6 +58,10 @@ class Taking:
         self._waiting: list[tuple[int, Block]] = []
         self._rows_waiting = self._bytes_waiting = 0
         self.endings: set[str] = set()  # of its files
+        columns, time = mapping.columns, mapping.time
+        self._optional = [name for name in (columns.subject, columns.unit, time.column) if name is not None]
+        self.alone = False  # whether it is of one file, which then has all columns
+        self._lacking = Lacking()
         self._stems: dict[str, str] = {}  # of files that name a record each
         self._unknown: Counter[str] = Counter()
         self._first_unknown: dict[str, str] = {}  # where each of them stands first
@@ -76,7 +82,10 @@ class Taking:
         self.endings.add(file.ending)
         reader = TableReader(file, self.mapping.form)
         number = self._file(file)
-        for block in reader.blocks(self.strips.needed(reader.columns)):
+        needed = self.strips.needed(reader.columns)
+        lacking = self._lacking.of(reader, [] if self.alone else self._optional)
+        for read in reader.blocks([name for name in needed if name not in lacking]):
+            block = read.with_nothing(lacking)
             if self._waiting and not block.like(self._waiting[0][1]):
                 self.flush()
             self._waiting.append((number, block))
@@ -137,6 +146,11 @@ class Taking:
         rule = self.strips.codes.rule(code)
         return rule >= 0 and int(self._target[rule]) >= len(self.mapping.variables)
 
+    def done(self) -> None:
+        """Reads what waits. Raises CohortError where a column that some files may lack is in none of them."""
+        self.flush()
+        self._lacking.refuse()
+
     def flush(self) -> None:
         """Reads the blocks that wait as one: a source may be of many thousand small files."""
         if self._waiting:
@@ -156,9 +170,12 @@ class Taking:
         columns = self.mapping.columns
         record = self._records(file, block)
         read = times(block.columns[columns.time], columns.time, self.mapping.time)
-        if self.scale not in (None, read.scale):
-            raise CohortError(f"column {columns.time!r} is of another type than in the files before; make them alike")
-        self.scale = read.scale
+        if not pt.is_null(block.columns[columns.time].type):
+            if self.scale not in (None, read.scale):
+                raise CohortError(
+                    f"column {columns.time!r} is of another type than in the files before; make them alike"
+                )
+            self.scale = read.scale
         if self.common is not None:
             self.presence.see(file, block.row, record)
         self._see_zones(read, columns.time)
@@ -202,7 +219,8 @@ class Taking:
         time, columns = self.mapping.time, self.mapping.columns
         if time.column is not None:
             said = times(block.columns[time.column], time.column, time)
-            if said.scale != read.scale:
+            empty = any(pt.is_null(block.columns[name].type) for name in (time.column, columns.time))
+            if said.scale != read.scale and not empty:
                 raise CohortError(
                     f"columns {time.column!r} and {columns.time!r} hold times of two types; make them alike"
                 )
@@ -281,6 +299,7 @@ class Taking:
 
     def notes(self) -> Iterator[str]:
         """What was left out, in sentences."""
+        yield from self._lacking.notes()
         unknown = {code: count for code, count in self._unknown.most_common() if code}
         if unknown:
             yield (

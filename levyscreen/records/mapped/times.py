@@ -50,6 +50,8 @@ def times(column: pa.Array, name: str, time: Time) -> Times:
     Raises CohortError where numbers are there for timestamps, or timestamps for numbers.
     """
     kind = column.type
+    if pt.is_null(kind):
+        return Times(np.full(len(column), np.nan), time.scale)
     if pt.is_timestamp(kind) or pt.is_date(kind):
         if time.unit != TIMESTAMP:
             raise CohortError(
