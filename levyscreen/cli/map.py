@@ -24,7 +24,7 @@ def command(
         typer.Argument(
             metavar="COHORT",
             callback=common.expanded,
-            help="MEDS folder, .csv, .psv, .tsv or .parquet file, or a folder of them.",
+            help="MEDS folder, .csv, .psv, .tsv, .parquet or .xlsx file, or a folder of them.",
         ),
     ],
     output: Annotated[

@@ -16,7 +16,7 @@ from levyscreen.errors import CohortError
 from levyscreen.records.drafted.sniff import Sniffed, sniff
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.cells import EMPTY, Numbers, Words, can_be_numbers, judge, numbers, pointed, words
-from levyscreen.records.mapped.tables import PARQUET, TableFile, TableReader, table_files
+from levyscreen.records.mapped.tables import DELIMITERS, TableFile, TableReader, table_files
 from levyscreen.records.mapped.text import Form
 from levyscreen.records.units import canonical
 from levyscreen.types import LineClass
@@ -162,7 +162,7 @@ def _one(parts: Sequence[pa.Array]) -> pa.Array:
 
 def _made_up_header(file: TableFile, text: Sniffed) -> tuple[str, ...] | None:
     """Names for the columns of a text whose first row holds numbers, and so is no header."""
-    if file.ending == PARQUET:
+    if file.ending not in DELIMITERS:
         return None
     first = TableReader(file, replace(text.form, header=())).first_row
     if not any(judge(cell, text.decimal)[1] == FINE for cell in first):

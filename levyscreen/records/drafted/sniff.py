@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from levyscreen.records.grammar import FINE
 from levyscreen.records.mapped.cells import THOUSANDS, judge
 from levyscreen.records.mapped.header import BYTE_ORDER_MARK
-from levyscreen.records.mapped.tables import DELIMITERS, PARQUET, TableFile, beginning
+from levyscreen.records.mapped.tables import DELIMITERS, TableFile, beginning
 from levyscreen.records.mapped.text import Form
 
 MOST_BYTES = 128 << 20  # looked through for what is no UTF-8
@@ -34,7 +34,7 @@ class Sniffed:
 
 def sniff(file: TableFile) -> Sniffed:
     """By the beginning of a file. Raises CohortError where it cannot be read."""
-    if file.ending == PARQUET:
+    if file.ending not in DELIMITERS:
         return Sniffed()
     data = beginning(file, MOST_BYTES)
     encoding = _encoding(data)

@@ -166,7 +166,7 @@ def _part(table: Table, entries: Dict[str, Table], facts: tuple[str, ...], whole
         kind=kind,
         columns=columns,
         time=replace(time, decimal=decimal),
-        form=Form(table.texts("header", None), _delimiter(table), _quote(table), _encoding(table), _skip(table)),
+        form=_form(table),
         decimal=decimal,
         windows=whole.windows,
         variables=whole.variables,
@@ -285,6 +285,12 @@ def _horizon(top: Table) -> float:
     if not LEAST_HORIZON <= hours < 1e6:
         raise top.error(given[0], f"must be {LEAST_HORIZON * 3.6e6:g} milliseconds or more, and below a million hours")
     return hours
+
+
+def _form(table: Table) -> Form:
+    """How a text is written, and which sheet of a workbook it is."""
+    header, sheet = table.texts("header", None), table.text("sheet", None)
+    return Form(header, _delimiter(table), _quote(table), _encoding(table), _skip(table), sheet)
 
 
 def _delimiter(table: Table) -> str | None:

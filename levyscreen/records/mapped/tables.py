@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import re
 import zlib
 from collections import Counter
@@ -22,35 +21,26 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from levyscreen.errors import CohortError
-from levyscreen.names import printable
 from levyscreen.records import quoting
-from levyscreen.records.archives import OWN_RESULTS, Stamp, is_document
 from levyscreen.records.mapped import stored
+from levyscreen.records.mapped.files import DELIMITERS, PACKED, PARQUET, TableFile
+from levyscreen.records.mapped.files import ending_of as ending_of
+from levyscreen.records.mapped.files import is_table as is_table
+from levyscreen.records.mapped.files import listing as listing
+from levyscreen.records.mapped.files import passed_over as passed_over
+from levyscreen.records.mapped.files import stamps as stamps
+from levyscreen.records.mapped.files import table_files as table_files
 from levyscreen.records.mapped.header import first_row
-from levyscreen.records.mapped.partitions import Partition, is_partition, parts
+from levyscreen.records.mapped.sheets import DAMAGE, EXCEL, Sheet
 from levyscreen.records.mapped.text import MOST_BYTES, Form, Lines, lines_of, may_hold_rows, of_several_lines
 from levyscreen.records.quoting import Bounded
 
-DELIMITERS = {".csv": ",", ".txt": ",", ".tsv": "\t", ".psv": "|"}
-PARQUET = ".parquet"
-PACKED = ".gz"
 _VALUE = re.compile(r"^\s*[+-]?[0-9]*[.,]?[0-9]+\s*$|[0-9][-/.:,][0-9]|[\r\n]")
 BLOCK_BYTES = MOST_BYTES
 BLOCK_ROWS = stored.BLOCK_ROWS
 MOST_COLUMNS = 10_000
 MOST_MALFORMED = 100_000  # rows of a file; with more of them it is no table of that header
-MEDS_DATA = "data"
 _AS_USUAL = Form()
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """One file of a source."""
-
-    path: Path
-    name: str  # within the source, made printable
-    ending: str  # a key of DELIMITERS, or PARQUET
-    partition: Partition = ()  # what the names of its folders say of all of its rows
 
 
 @dataclass(frozen=True)
@@ -85,110 +75,6 @@ def joined(blocks: Sequence[Block]) -> Block:
     return Block(np.concatenate([block.row for block in blocks]), columns, blocks[0].places)
 
 
-def ending_of(name: str) -> str | None:
-    """The ending by which a file is known as a table, without that of packing; None where it is no table."""
-    plain = name.lower().removesuffix(PACKED)
-    found = next((e for e in DELIMITERS if plain.endswith(e)), None)
-    return found or (PARQUET if name.lower().endswith(PARQUET) else None)
-
-
-def is_table(path: Path) -> bool:
-    """Whether a path names a table, or a folder of tables, rather than record files or an archive of them.
-
-    Raises CohortError for a folder that is closed to us.
-    """
-    if not os.path.isdir(path):
-        return (ending_of(path.name) or ".txt") != ".txt" and os.path.isfile(path)
-    if os.path.isdir(path / MEDS_DATA) and any((path / MEDS_DATA).rglob(f"*{PARQUET}")):
-        return True
-    if any(ending_of(file.name) for file, _ in parts(path)):
-        return True
-    names = [name for name in listing(path) if not name.startswith(".") and not is_document(name)]
-    return not any(name.endswith(".txt") for name in names) and any(map(ending_of, names))
-
-
-def listing(folder: Path) -> list[str]:
-    """What is in a folder. Raises CohortError where it is closed to us."""
-    try:
-        return os.listdir(folder)
-    except OSError as error:
-        raise CohortError(f"{folder}: cannot be opened: {error.strerror}") from error
-
-
-def table_files(source: Path, kind: str) -> list[TableFile]:
-    """The tables of a file, a folder, or below the data folder of MEDS; by name.
-
-    Raises CohortError where there is none, or a folder holds tables of more than one kind.
-    """
-    if not os.path.exists(source):
-        raise CohortError(
-            f"{source}: no such file or folder; set source in the mapping, relative to the mapping's folder"
-        )
-    if os.path.isfile(source):
-        found = [(source, source.name)]
-    elif kind == "meds":
-        paths = (source / MEDS_DATA).rglob(f"*{PARQUET}")
-        found = [(path, str(path.relative_to(source))) for path in paths if path.is_file()]
-    else:
-        names = listing(source)
-        found = [(source / n, n) for n in names if os.path.isfile(source / n) and not is_document(n)]
-    files = [
-        TableFile(path, printable(name), ending_of(name) or "") for path, name in sorted(found, key=lambda f: f[1])
-    ]
-    files = [file for file in files if file.ending and not Path(file.name).name.startswith(".")]
-    files = files or (_partitioned(source) if kind != "meds" else [])
-    if not files:
-        wanted = (
-            f"a folder {MEDS_DATA} with {PARQUET} files" if kind == "meds" else f"{', '.join(DELIMITERS)} or {PARQUET}"
-        )
-        raise CohortError(f"{source}: no table there; a source is {wanted}")
-    named = {file.name for file in files}
-    if twice := [name for name in sorted(named) if f"{name}{PACKED}" in named]:
-        raise CohortError(f"{source}: holds {twice[0]} twice, once packed as {twice[0]}{PACKED}: take one of them away")
-    endings = sorted({file.ending for file in files})
-    if len(endings) > 1:
-        raise CohortError(
-            f"{source}: holds {' and '.join(endings)} files: put the tables of one kind into their own folder, "
-            "or set source to one file"
-        )
-    return files
-
-
-def _partitioned(source: Path) -> list[TableFile]:
-    found = [(path, path.relative_to(source).as_posix(), said) for path, said in parts(source)]
-    return [TableFile(p, printable(name), ending, said) for p, name, said in found if (ending := ending_of(name))]
-
-
-def passed_over(source: Path, kind: str) -> str | None:
-    """A note on what a folder of tables holds besides, mappings aside; None for nothing, and where it is no folder."""
-    if kind == "meds" or not os.path.isdir(source):
-        return None
-    names = listing(source)
-    names = sorted(n for n in names if os.path.isdir(source / n) or not ending_of(n) or is_document(n))
-    names = [n for n in names if not n.startswith(".") and not n.endswith(".toml") and n != OWN_RESULTS]
-    if not any(map(ending_of, listing(source))):  # its tables are in the partitions
-        names = [n for n in names if not is_partition(n)]
-    if not names:
-        return None
-    where, one = printable(source.resolve().name), printable(names[0])
-    return (
-        f"{len(names)} of what is in {where} not read, such as {one}: tables are {', '.join(DELIMITERS)} "
-        f"(also {PACKED}) or {PARQUET}, and lie in the folder itself"
-    )
-
-
-def stamps(files: Sequence[TableFile]) -> tuple[Stamp, ...]:
-    """What changes whenever a file is edited. Raises CohortError for one that is gone."""
-    found = []
-    for file in files:
-        try:
-            of_file = os.stat(file.path)
-        except OSError as error:
-            raise CohortError(f"{file.path}: cannot be opened: {error.strerror}") from error
-        found.append(Stamp(file.name, of_file.st_size, of_file.st_mtime_ns, of_file.st_ctime_ns, None))
-    return tuple(found)
-
-
 def beginning(file: TableFile, size: int) -> bytes:
     """The first bytes of a text, unpacked. Raises CohortError where it cannot be read."""
     try:
@@ -214,13 +100,15 @@ class TableReader:
         self.first_within: int | None = None  # number of the first row of the latter
         self._delimiter = form.delimiter or DELIMITERS.get(file.ending, ",")
         self._head = form.skip  # lines up to the end of the header
+        self.sheet = Sheet(file.path, form.sheet, form.skip) if file.ending == EXCEL else None
         self.columns = self._columns()
         self.places = {name: place for place, name in enumerate(self.columns, 1)}
 
     def _columns(self) -> list[str]:
-        parquet = self.file.ending == PARQUET
-        if parquet:
+        if self.file.ending == PARQUET:
             found = list(self._parquet().schema_arrow.names)
+        elif self.sheet is not None:
+            found = self._first_cells(self.sheet)
         else:
             found = self.first_row if self.form.header is None else list(self.form.header)
         if len(found) > MOST_COLUMNS:
@@ -264,11 +152,12 @@ class TableReader:
         self.require(names)
         wanted = set(names)
         self._places = {name: place for name, place in self.places.items() if name in wanted}
-        read = self._parquet_blocks if self.file.ending == PARQUET else self._text_blocks
+        of_text = self._text_blocks if self.sheet is None else self._sheet_blocks
+        read = self._parquet_blocks if self.file.ending == PARQUET else of_text
         try:
             own = [name for name in names if name in self._own]
             yield from map(self._partitioned, read(own)) if len(own) < len(names) else read(own)
-        except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as error:
+        except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException, *DAMAGE) as error:
             raise self._unreadable(error) from error
 
     def _partitioned(self, block: Block) -> Block:
@@ -301,6 +190,24 @@ class TableReader:
             rows = np.arange(start, start + len(next(iter(columns.values()), ())))
             yield Block(rows, columns, self._places)
             start += len(rows)
+
+    # Excel
+
+    def _first_cells(self, sheet: Sheet) -> list[str]:
+        try:
+            found = sheet.header()
+        except (OSError, ValueError, *DAMAGE) as error:
+            raise self._unreadable(error) from error
+        if not found:
+            raise CohortError(f"{self.file.path}: its first sheet is empty; sheet in the mapping names another")
+        return found
+
+    def _sheet_blocks(self, names: list[str]) -> Iterator[Block]:
+        assert self.sheet is not None
+        places = [self.places[name] - 1 for name in names]
+        for numbers, columns in self.sheet.blocks(len(self._own), places):
+            yield Block(np.array(numbers), dict(zip(names, columns, strict=True)), self._places)
+        self.malformed += self.sheet.malformed
 
     # Text
 

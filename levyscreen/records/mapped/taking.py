@@ -20,6 +20,7 @@ from levyscreen.records.mapped.lacking import Lacking
 from levyscreen.records.mapped.mapping import FILE, Mapping
 from levyscreen.records.mapped.presence import Presence
 from levyscreen.records.mapped.register import Register
+from levyscreen.records.mapped.sheets import EXCEL
 from levyscreen.records.mapped.stored import BLOCK_BYTES, BLOCK_CELLS
 from levyscreen.records.mapped.strips import Strip, Strips
 from levyscreen.records.mapped.tables import BLOCK_ROWS, PARQUET, Block, TableFile, TableReader, joined
@@ -62,6 +63,7 @@ class Taking:
         self._optional = [name for name in (columns.subject, columns.unit, time.column) if name is not None]
         self.alone = False  # whether it is of one file, which then has all columns
         self._lacking = Lacking()
+        self._sheets = 0  # of workbooks, that are not read
         self._stems: dict[str, str] = {}  # of files that name a record each
         self._unknown: Counter[str] = Counter()
         self._first_unknown: dict[str, str] = {}  # where each of them stands first
@@ -75,7 +77,7 @@ class Taking:
 
     def add(self, file: TableFile) -> None:
         """Every row of a file."""
-        if file.ending == PARQUET and self.mapping.form.header is not None:
+        if file.ending in (PARQUET, EXCEL) and self.mapping.form.header is not None:
             raise CohortError(
                 f"{self.mapping.path}, at the top header: is for text without one; {file.name} names its own"
             )
@@ -94,6 +96,7 @@ class Taking:
             most = min(BLOCK_ROWS, BLOCK_CELLS // max(1, len(block.columns)))
             if self._rows_waiting >= most or self._bytes_waiting >= BLOCK_BYTES:
                 self.flush()
+        self._sheets += reader.sheet.others if reader.sheet is not None and self.mapping.form.sheet is None else 0
         self.unread.see(reader)
 
     def add_facts(self, file: TableFile, delimiter: str | None = None) -> None:
@@ -300,6 +303,11 @@ class Taking:
     def notes(self) -> Iterator[str]:
         """What was left out, in sentences."""
         yield from self._lacking.notes()
+        if self._sheets:
+            yield (
+                f"{self._sheets:,} further sheet{plural(self._sheets)} of the workbook not read: sheet in the mapping "
+                "names the one to read"
+            )
         unknown = {code: count for code, count in self._unknown.most_common() if code}
         if unknown:
             yield (

@@ -36,6 +36,7 @@ class Form:
     quote: bool | None = None  # whether " quotes a field; None: yes, but a field that may hold rows is refused
     encoding: str = "utf-8"
     skip: int = 0  # lines above the header
+    sheet: str | None = None  # of a workbook; the first one without
 
 
 class Lines(io.RawIOBase):
